@@ -1,0 +1,173 @@
+package escalation
+
+import (
+	"time"
+
+	"github.com/guardd/guardd/keys"
+)
+
+// Attempt is one guess that a handler wants to let a visitor make. Only
+// Account and IP are required.
+type Attempt struct {
+	Account string // as typed; normalised here, never stored
+	IP      string // the visitor's address, as the handler knows it
+	Realm   string // "" is DefaultRealm
+	Flow    string // "" is DefaultFlow
+	Device  string // device token from an earlier success
+	Proof   string // what an earlier challenge gave
+	// RequestID is made by the handler, never the visitor. Within a minute a
+	// repeat gets the first allow again. At most 128 bytes.
+	RequestID string
+	// Challenge and Answer stand in place of Proof: the token of a picture or
+	// code and what the visitor typed.
+	Challenge string
+	Answer    string
+	// ReturnURL is where the hosted challenge page sends the visitor back to;
+	// only origins that the realm allows.
+	ReturnURL        string
+	UserAgent        string
+	Channel          string
+	PasswordBreached bool
+	// PasswordTag is the handler's own HMAC of the password, 16 to 64 hex digits.
+	PasswordTag string
+}
+
+// Names that stand where a request names none.
+const (
+	DefaultRealm = "default"
+	DefaultFlow  = "login"
+)
+
+// Flows are the kinds of guessing that can be told apart.
+var Flows = []string{"login", "otp", "reset", "signup"}
+
+// Action is what the handler is to do.
+type Action string
+
+// The actions: the rungs, and deny, which only an operator's list gives.
+const (
+	ActionAllow   Action = "allow"
+	ActionDelay   Action = "delay"
+	ActionCaptcha Action = "captcha"
+	ActionVerify  Action = "verify"
+	ActionDeny    Action = "deny"
+)
+
+// Actions lists all of them, for metrics and documents.
+var Actions = []Action{ActionAllow, ActionDelay, ActionCaptcha, ActionVerify, ActionDeny}
+
+// Verdict is the answer to an Attempt. Whatever it is, it is not an error.
+type Verdict struct {
+	Action  Action
+	Proceed bool   // Action is allow
+	Attempt string // sealed; "" when not let through
+	// AttemptExpires is until when an outcome can be reported.
+	AttemptExpires time.Time
+	KnownDevice    bool // the device's own bucket decided
+	Familiar       bool // the account has signed in from this address
+	Posture        keys.Posture
+	Degraded       bool // answered by this instance alone
+	Shadow         bool // nothing is enforced; Would is the real answer
+	Would          Action
+	Replayed       bool     // the first answer to the same RequestID
+	Reasons        []string // closed set: Reason... and tier.limit
+	ProofError     ProofError
+	RetryAfter     time.Duration // for delay, else 0
+	Tiers          []TierLevel
+	Challenge      *Challenge // what would make the attempt acceptable
+	// Proof is returned beside an allow when a right Answer still has guesses left.
+	Proof string
+	// Realm and Flow are the resolved names; Account is the keyed hash. They
+	// are for events, logs and metrics.
+	Realm, Flow string
+	Account     keys.Account
+	IP          keys.Address
+	Now         time.Time // by the store's clock
+}
+
+// TierLevel is one limit that was looked at.
+type TierLevel struct {
+	Tier     string
+	Limit    string
+	Left     int64 // whole tokens, after this answer
+	Capacity int64
+	Rung     keys.Rung // as judged before taking
+}
+
+// Reasons that are not a tier.limit.
+const (
+	ReasonPosture       = "posture"
+	ReasonSuspect       = "suspect"
+	ReasonFlood         = "flood"
+	ReasonListDeny      = "list.deny"
+	ReasonListAllow     = "list.allow"
+	ReasonDeviceInvalid = "device.invalid"
+	ReasonDeviceSpent   = "device.spent"
+)
+
+// ProofError is why a proof did not count; "" when it did, was not needed, or
+// was not shown.
+type ProofError string
+
+// The proof errors.
+const (
+	ProofExpired      ProofError = "expired"
+	ProofSpent        ProofError = "spent"
+	ProofWrongAccount ProofError = "wrong_account"
+	ProofWrongAddress ProofError = "wrong_address"
+	ProofTooEarly     ProofError = "too_early"
+	ProofInsufficient ProofError = "insufficient"
+	ProofWrongAnswer  ProofError = "wrong_answer"
+	ProofInvalid      ProofError = "invalid"
+)
+
+// Challenge is what a visitor who was not let through can do about it.
+type Challenge struct {
+	Kind      string    // wait, captcha, verify
+	Kinds     []string  // every way that satisfies it
+	Token     string    // sealed; for wait, the proof itself from NotBefore on
+	ExpiresAt time.Time // of the token
+	NotBefore time.Time // for wait, else zero
+}
+
+// The kinds of challenge, and the ways to satisfy one.
+const (
+	KindWait    = "wait"
+	KindCaptcha = "captcha"
+	KindVerify  = "verify"
+
+	WayWait  = "wait"
+	WayImage = "image"
+	WayAudio = "audio"
+	WayCode  = "code"
+)
+
+// Report is the outcome of an attempt that was let through.
+type Report struct {
+	Attempt          string // as sealed in the Verdict
+	Account          string // must be the attempt's
+	Outcome          string // one of the seven words
+	Device           string // the browser's old token, optional
+	PasswordBreached bool
+}
+
+// Recorded is the answer to a Report.
+type Recorded struct {
+	Recorded      bool
+	Duplicate     bool
+	AttemptError  string // "expired", or ""
+	Device        string // after success
+	DeviceExpires time.Time
+	Advice        []string // reset_password, notify_user
+	Degraded      bool
+	// For events, logs and metrics.
+	Realm, Flow string
+	Account     keys.Account
+	Outcome     keys.Outcome
+}
+
+// Advice words.
+const (
+	AdviceResetPassword = "reset_password"
+	AdviceNotifyUser    = "notify_user"
+)

@@ -1,0 +1,37 @@
+package escalation
+
+import (
+	"errors"
+	"strings"
+)
+
+// FieldFault is one thing wrong with what a caller sent: the field's JSON name
+// and one word for the reason.
+type FieldFault struct {
+	Field  string `json:"field"`
+	Reason string `json:"reason"`
+}
+
+// Faults is an error that names every bad field at once.
+type Faults []FieldFault
+
+// Error lists field and reason of each.
+func (f Faults) Error() string {
+	var s []string
+	for _, x := range f {
+		s = append(s, x.Field+": "+x.Reason)
+	}
+	return strings.Join(s, "; ")
+}
+
+// Errors of Guard beside Faults.
+var (
+	// ErrConflict: the request id was used within the last minute for another
+	// request.
+	ErrConflict = errors.New("request_id was used for another request")
+	// ErrRealm: the caller may not act for the realm that the token names.
+	ErrRealm = errors.New("not allowed for this realm")
+	// ErrStore wraps a failure to reach the store where no local answer can stand
+	// in for it (Revoke).
+	ErrStore = errors.New("the store cannot be reached")
+)

@@ -1,0 +1,325 @@
+package keys
+
+import "errors"
+
+// This file is the meaning of Take: pure functions from an Ask and what the
+// store holds to an Answer and what to write. Memory runs them;
+// redisstore/take.lua is the same in Lua, and keystest holds the two equal.
+
+// ErrAsk is wrapped by what Validate returns.
+var ErrAsk = errors.New("bad ask")
+
+// Validate refuses what no store should be asked. Every Store calls it first.
+func (a *Ask) Validate() error {
+	switch {
+	case a.Rules == nil || len(a.Keys) != len(a.Rules.tiers):
+		return errors.Join(ErrAsk, errors.New("one key per tier is needed"))
+	case a.Cost < 0:
+		return errors.Join(ErrAsk, errors.New("cost is negative"))
+	case a.Cost > MaxExact:
+		return errors.Join(ErrAsk, errors.New("cost is out of range"))
+	}
+	for i, k := range a.Keys {
+		if k == "" {
+			return errors.Join(ErrAsk, errors.New("a bucket key is empty"))
+		}
+		if a.Rules.tiers[i].Role&deviceRoles != 0 && (a.Device.Issued == 0 || a.Cost > 1) {
+			return errors.Join(ErrAsk, errors.New("device tiers need a device and a cost of at most 1"))
+		}
+	}
+	return nil
+}
+
+// Cell is the stored state of one limit: Spent units against a capacity of
+// Units units, by LimitSpec.ID.
+type Cell struct {
+	ID           uint32
+	Spent, Units int64
+}
+
+// Bucket is the stored state of one tier. A nil *Bucket is a full one.
+type Bucket struct {
+	Stamp    int64 // microseconds
+	Distrust bool  // a device that ran out and is not full again
+	Cells    []Cell
+}
+
+func (b *Bucket) cell(id uint32, at int) (Cell, bool) {
+	if b == nil {
+		return Cell{}, false
+	}
+	if at < len(b.Cells) && b.Cells[at].ID == id {
+		return b.Cells[at], true
+	}
+	for _, c := range b.Cells {
+		if c.ID == id {
+			return c, true
+		}
+	}
+	return Cell{}, false
+}
+
+// facts is what a store holds about one Ask at one moment.
+type facts struct {
+	state   State
+	suspect [2]bool
+	k       [2]int64 // already decoded: 1 when there is none
+	revoked int64    // 0: never
+	place   int64    // stamp of the attempt that signed in here, 0: none
+	used    int64    // guesses that the proof has let through
+	// refuseProof: there is no room to remember this proof's use.
+	refuseProof bool
+	buckets     [MaxTiers]*Bucket
+	overflow    [MaxTiers]bool // a bucket shared by strangers: never above Captcha
+}
+
+// judge decides. It writes nothing into the facts; what has to be written is
+// in ans: the buckets of ans.tiers (after), one more use of the proof when
+// Proof is ProofUsed and the ask is no shadow, and the request mark when Let
+// and Taken.
+func judge(a *Ask, f *facts, now int64, ans *Answer) {
+	limits := ans.Limits[:0]
+	*ans = Answer{Now: now, ID: a.AttemptID, Limits: limits}
+	if a.Deadline > 0 && now > a.Deadline {
+		ans.Status = Late
+		return
+	}
+	ans.InForce = InForce{Posture: f.state.Effective(now), Baseline: f.state.Baseline, K: f.k}
+	settle(a, f, now, ans)
+	if ans.Status == Impossible {
+		return
+	}
+	ans.Familiar = f.place > f.revoked && now-f.place < PlaceLifetime
+	ans.Device = judgeDevice(a, f, now, ans)
+	if ans.Device == DeviceKnown {
+		for i := range ans.Limits {
+			l := &ans.Limits[i]
+			l.Looked = a.Rules.tiers[l.Tier].Role&deviceRoles != 0
+		}
+	} else {
+		judgeRungs(a, f, ans)
+	}
+	ans.Let = ans.Needed == Allow
+	if state := judgeProof(a, f, now); state != ProofNone {
+		ans.Proof, ans.Let = applyProof(a, ans, state)
+	}
+	take(a, ans)
+}
+
+// settle fills ans.Limits with every limit in force and what is left of it
+// now, before taking, and ans.tiers with the stamps.
+func settle(a *Ask, f *facts, now int64, ans *Answer) {
+	for t := range a.Rules.tiers {
+		spec, b := &a.Rules.tiers[t], f.buckets[t]
+		first, longest := len(ans.Limits), int64(0)
+		for i := range spec.Limits {
+			l, counted := a.Rules.Limit(t, i, &ans.InForce)
+			if counted {
+				longest = max(longest, l.TimeToFull())
+				if whole, _ := a.Rules.Whole(t, i, &ans.InForce); a.Cost > whole.Capacity {
+					ans.Status = Impossible
+				}
+			}
+			ans.Limits = append(ans.Limits, LimitAnswer{Tier: t, Index: i, Looked: counted, Limit: l})
+		}
+		w := &ans.tiers[t]
+		w.stamp = now
+		var passed int64
+		if b != nil {
+			passed, w.stamp, w.write = elapsed(b.Stamp, now, longest)
+			w.write = w.write && longest > 0 // a tier that is not counted is left alone
+			w.distrust = b.Distrust
+		}
+		for i := first; i < len(ans.Limits); i++ {
+			la := &ans.Limits[i]
+			if !la.Looked {
+				continue
+			}
+			la.Left = la.Limit.Units()
+			if c, ok := b.cell(spec.Limits[la.Index].id, la.Index); ok {
+				w.rescaled = w.rescaled || c.Units != la.Limit.Units()
+				la.Left -= la.Limit.Spent(c.Spent, c.Units, passed)
+			}
+		}
+	}
+}
+
+// need is what the attempt takes from a limit in units; what is Empty is
+// judged by it, so it is never less than a token.
+func need(a *Ask, l Limit) int64 {
+	if a.Cost > l.Capacity {
+		return l.Units() + 1 // more than a share holds: never enough
+	}
+	return max(a.Cost, 1) * l.Period
+}
+
+// judgeDevice says whether the device's own buckets decide. A limit of its own
+// that is empty marks the device; the mark goes when all of them are full.
+func judgeDevice(a *Ask, f *facts, now int64, ans *Answer) DeviceState {
+	if a.Device.Issued == 0 {
+		return DeviceNone
+	}
+	if now >= a.Device.Expires || a.Device.Issued <= f.revoked {
+		for i := range ans.Limits {
+			if l := &ans.Limits[i]; a.Rules.tiers[l.Tier].Role&deviceRoles != 0 {
+				l.Looked = false
+			}
+		}
+		return DeviceInvalid
+	}
+	state, full := DeviceKnown, true
+	for i := range ans.Limits {
+		l := &ans.Limits[i]
+		role := a.Rules.tiers[l.Tier].Role
+		if role&deviceRoles == 0 {
+			continue
+		}
+		empty := l.Left < need(a, l.Limit)
+		if empty {
+			state = DeviceSpent
+		}
+		if role&DeviceOwn != 0 {
+			full = full && l.Left == l.Limit.Units()
+			if w := &ans.tiers[l.Tier]; empty && !w.distrust {
+				w.distrust, w.write = true, true
+			}
+		}
+	}
+	for t := range a.Rules.tiers {
+		if w := &ans.tiers[t]; a.Rules.tiers[t].Role&DeviceOwn != 0 && w.distrust {
+			if full {
+				w.distrust = false // what is full again is forgotten when it is next written
+			} else {
+				state = DeviceSpent
+			}
+		}
+	}
+	return state
+}
+
+// judgeRungs finds the needed rung over all limits that are not a device's,
+// and over the floors.
+func judgeRungs(a *Ask, f *facts, ans *Answer) {
+	pace := a.Rules.pace
+	for i := range ans.Limits {
+		l := &ans.Limits[i]
+		spec := &a.Rules.tiers[l.Tier]
+		switch {
+		case spec.Role&deviceRoles != 0:
+			continue // looked at, but leads nowhere
+		case ans.Familiar && spec.Role&SkipFamiliar != 0:
+			l.Looked = false
+		}
+		if !l.Looked {
+			continue
+		}
+		var below int64
+		l.Rung, below = spec.Limits[l.Index].Steps.Rung(l.Limit, l.Left, need(a, l.Limit))
+		if f.overflow[l.Tier] {
+			l.Rung = min(l.Rung, Captcha)
+		}
+		if l.Rung == Delay {
+			ans.Wait = max(ans.Wait, pace.Wait(below))
+		}
+		ans.Needed = max(ans.Needed, l.Rung)
+	}
+	floors := [...]struct {
+		by   Cause
+		rung Rung
+	}{
+		{ByFlood, a.Floor},
+		{ByPosture, a.Rules.effects[ans.Posture&3].Floor},
+		{BySuspect, Captcha},
+	}
+	if ans.Familiar {
+		floors[1].rung = Allow
+	}
+	if ans.Familiar || !(f.suspect[0] || f.suspect[1]) {
+		floors[2].rung = Allow
+	}
+	for _, fl := range floors {
+		ans.Needed = max(ans.Needed, fl.rung)
+	}
+	for _, fl := range floors {
+		if fl.rung == Delay {
+			ans.Wait = max(ans.Wait, pace.Base)
+		}
+		if fl.rung == ans.Needed && fl.rung > Allow {
+			ans.Causes |= fl.by
+		}
+	}
+	if ans.Needed != Delay {
+		ans.Wait = 0
+	}
+}
+
+// judgeProof says whether the proof is good at all; ProofUsed means yes.
+func judgeProof(a *Ask, f *facts, now int64) ProofState {
+	p := &a.Proof
+	switch {
+	case p.Key == "":
+		return ProofNone
+	case p.Issued <= f.revoked:
+		return ProofInvalid
+	case now >= p.Expires:
+		return ProofExpired
+	case f.used >= p.Uses:
+		return ProofSpent
+	case now < p.NotBefore:
+		return ProofTooEarly
+	case f.refuseProof && p.Rung < Verify:
+		return ProofRefused
+	}
+	return ProofUsed
+}
+
+// applyProof holds a proof against the needed rung.
+func applyProof(a *Ask, ans *Answer, state ProofState) (ProofState, bool) {
+	switch p := &a.Proof; {
+	case state != ProofUsed:
+		return state, ans.Let
+	case ans.Needed == Allow:
+		return ProofNone, true // not needed: stays unspent
+	case p.Rung < ans.Needed:
+		return ProofInsufficient, false
+	case p.Rung == Delay && p.Wait < ans.Wait:
+		return ProofTooEarly, false
+	}
+	return ProofUsed, true
+}
+
+// take takes the cost from every looked-at limit that has it, when the attempt
+// is let through (in shadow: always), and marks what has to be written.
+func take(a *Ask, ans *Answer) {
+	if a.Cost == 0 || !ans.Let && !a.Shadow {
+		return
+	}
+	ans.Taken = true
+	for i := range ans.Limits {
+		l := &ans.Limits[i]
+		role := a.Rules.tiers[l.Tier].Role
+		if !l.Looked || role&deviceRoles != 0 && ans.Device != DeviceKnown {
+			continue
+		}
+		cost := need(a, l.Limit)
+		if l.Left < cost {
+			continue
+		}
+		l.Left -= cost
+		l.Took = true
+		w := &ans.tiers[l.Tier]
+		w.write = true
+		if role&DeviceOwn != 0 && l.Left < l.Limit.Period {
+			w.distrust = true // this was its last guess on trust
+		}
+	}
+}
+
+// giveBack computes what one taken limit gets back: the limit in force now,
+// its spent units after, and whether anything changed. spent and units are the
+// stored cell, passed the time since its stamp.
+func giveBack(t Took, l Limit, c Cell, passed, sinceTaken int64) (spent int64, gave bool) {
+	spent = l.Spent(c.Spent, c.Units, passed)
+	back := min(l.Back(t.In, max(sinceTaken, 0)), spent)
+	return spent - back, back > 0
+}

@@ -1,0 +1,84 @@
+package keys
+
+import (
+	"net/netip"
+	"strconv"
+)
+
+// Space names the keys of one shard of one realm. All of them carry one hash
+// tag, so that an attempt's script call stays on one slot of a Redis Cluster.
+type Space struct{ prefix string }
+
+// NewSpace returns the key space of a realm's shard. Realm names hold no
+// braces (policy validation sees to it).
+func NewSpace(realm string, shard int) Space {
+	return Space{"gd:{" + realm + "/" + strconv.Itoa(shard) + "}:"}
+}
+
+// State is the realm's posture and baseline.
+func (s Space) State() string { return s.prefix + "state" }
+
+// Account, IP, ... are bucket keys, per flow.
+func (s Space) Account(flow string, a Account) string {
+	return s.prefix + flow + ":account:" + a.String()
+}
+
+// Pair is the bucket of an account at an address.
+func (s Space) Pair(flow string, a Account, ip Address) string {
+	return s.prefix + flow + ":pair:" + a.String() + ":" + prefixText(ip.Counted())
+}
+
+// IP is the bucket of an address (IPv6 /64).
+func (s Space) IP(flow string, ip Address) string {
+	return s.prefix + flow + ":ip:" + prefixText(ip.Counted())
+}
+
+// Network is the bucket of an IPv6 /48.
+func (s Space) Network(flow string, ip Address) string {
+	return s.prefix + flow + ":network:" + prefixText(ip.Wide())
+}
+
+// Global is the bucket of everything in the flow.
+func (s Space) Global(flow string) string { return s.prefix + flow + ":global" }
+
+// Device is the bucket of one known device of one account.
+func (s Space) Device(flow string, id string) string { return s.prefix + flow + ":device:" + id }
+
+// Devices is the bucket that all known devices of an account share.
+func (s Space) Devices(flow string, a Account) string {
+	return s.prefix + flow + ":devices:" + a.String()
+}
+
+// Suspect is the mark of a suspect network: Address.Counted or Address.Wide.
+func (s Space) Suspect(p netip.Prefix) string { return s.prefix + "suspect:" + prefixText(p) }
+
+// K is the learned size of a shared address or network.
+func (s Space) K(p netip.Prefix) string { return s.prefix + "k:" + prefixText(p) }
+
+// Revoked is the account's revocation stamp.
+func (s Space) Revoked(a Account) string { return s.prefix + "revoked:" + a.String() }
+
+// Place marks that the account signed in from the address.
+func (s Space) Place(a Account, ip Address) string {
+	return s.prefix + "place:" + a.String() + ":" + prefixText(ip.Counted())
+}
+
+// Proof counts the uses of one proof.
+func (s Space) Proof(id string) string { return s.prefix + "proof:" + id }
+
+// Request holds the first answer to a request id (already hashed by the caller).
+func (s Space) Request(flow, id string) string { return s.prefix + flow + ":request:" + id }
+
+// Outcome makes an attempt's outcome count once.
+func (s Space) Outcome(id string) string { return s.prefix + "outcome:" + id }
+
+// Failures holds the times of the account's last failures.
+func (s Space) Failures(a Account) string { return s.prefix + "failures:" + a.String() }
+
+// prefixText is the address alone where the length is the family's usual one.
+func prefixText(p netip.Prefix) string {
+	if p.IsSingleIP() {
+		return p.Addr().String()
+	}
+	return p.String()
+}

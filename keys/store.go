@@ -1,0 +1,310 @@
+package keys
+
+import "context"
+
+// Store counts. Both verbs are atomic: concurrent calls, from any number of
+// instances, act as if one after the other. Implementations are safe for
+// concurrent use. A returned error means "we do not know whether it happened";
+// a refusal is a value in the Answer.
+type Store interface {
+	// Take decides one attempt over all its tiers at once and fills ans
+	// (whose slices are reused). It takes from every limit that has enough,
+	// or, when the attempt is refused, from none.
+	Take(ctx context.Context, ask *Ask, ans *Answer) error
+	// Give books the outcome of an attempt once, and gives back what the
+	// attempt still costs when its outcome says so.
+	Give(ctx context.Context, ret *Return, rcp *Receipt) error
+}
+
+// Records are the marks that others set and a Take reads: posture, suspects,
+// learned k, revocations. Values are made by the Encode functions.
+type Records interface {
+	// Put stores value under key for ttl microseconds.
+	Put(ctx context.Context, key string, value []byte, ttl int64) error
+	// Revoke stamps key with the store's clock (now, unless now is 0), so that
+	// devices, places and proofs from before it count for nothing, and
+	// returns the stamp. The mark lives for ttl microseconds.
+	Revoke(ctx context.Context, key string, now, ttl int64) (int64, error)
+}
+
+// Lifetimes in microseconds.
+const (
+	Second          int64 = 1_000_000
+	Day                   = 24 * 3600 * Second
+	PlaceLifetime         = 30 * Day
+	DeviceLifetime        = 90 * Day
+	RequestLifetime       = 60 * Second
+	AttemptLifetime       = 15 * 60 * Second
+	Slack                 = 60 * Second // added to every bucket's time to full
+	FailureWindow         = Day
+	MaxFailures           = 10 // times kept per account
+)
+
+// Ask is one attempt: every bucket and every mark that bears on it. Times are
+// microseconds since the Unix epoch by the store's clock. An empty key means
+// that the mark does not apply.
+type Ask struct {
+	// Now is the time; 0 means the store's own clock.
+	Now int64
+	// Deadline: a store that comes to decide after it writes nothing and
+	// answers Late, because its caller has given up and answered by itself.
+	// 0 means none (a networked store derives one from ctx).
+	Deadline int64
+	// Rules are the limits; Keys are the buckets, one per tier, in order.
+	Rules *Rules
+	Keys  []string
+	// Cost in tokens. 0 looks without taking. Negative is an error. Tiers with
+	// a device role go with a cost of 0 or 1 only.
+	Cost int64
+	// Floor is the least rung, known before the store was asked (flood). It
+	// does not bind a known device.
+	Floor Rung
+	// Shadow takes from every limit that has a token whatever the answer, and
+	// spends no proof.
+	Shadow bool
+	// AttemptID is the identity of the attempt that this ask makes if it is
+	// let through: fresh random bytes.
+	AttemptID [16]byte
+
+	StateKey    string    // realm's posture and baseline (State)
+	SuspectKeys [2]string // narrow and wide network (EncodeUntil)
+	KKeys       [2]string // learned k of address and network (EncodeK)
+	RevokedKey  string    // account's revocation stamp
+	PlaceKey    string    // account at this address (familiar place)
+
+	Device  Device
+	Proof   Proof
+	Request Request
+}
+
+// Device is an authentic device token's claim. Zero when none was shown; then
+// tiers with a device role must be absent from the rules.
+type Device struct {
+	Issued  int64 // time of the attempt that minted it; 0 = no device
+	Expires int64
+}
+
+// Proof is an authentic proof, already found to be for this realm, flow,
+// account and network. Zero when none was shown.
+type Proof struct {
+	Key       string // mark that counts its uses
+	Rung      Rung   // what it lifts over
+	Wait      int64  // for Delay: the wait it stands for
+	Issued    int64
+	NotBefore int64
+	Expires   int64
+	Uses      int64 // how many guesses it lets through
+}
+
+// Request makes a repeat of an allowed ask harmless: within RequestLifetime a
+// repeat with the same Body gets the first answer again, and one with another
+// Body gets Conflict. Refusals are judged anew.
+type Request struct {
+	Key  string
+	Body [16]byte // fingerprint of everything the caller sent
+}
+
+// Status is the kind of an Answer.
+type Status uint8
+
+const (
+	// Decided: Let, Needed and the rest say how.
+	Decided Status = iota
+	// Late: the deadline had passed; nothing was written or decided.
+	Late
+	// Conflict: the request id was used by another body; nothing was written.
+	Conflict
+	// Impossible: the cost is above a limit's whole capacity. Waiting never
+	// helps. Nothing was written; Limits shows what is left.
+	Impossible
+)
+
+// DeviceState is what became of the device claim.
+type DeviceState uint8
+
+const (
+	DeviceNone    DeviceState = iota // no claim
+	DeviceKnown                      // its buckets decided
+	DeviceSpent                      // its own or the shared limit has run out: counts for nothing
+	DeviceInvalid                    // expired, or from before a revocation
+)
+
+// ProofState is what became of the proof.
+type ProofState uint8
+
+const (
+	ProofNone         ProofState = iota // no proof, or a good one that was not needed
+	ProofUsed                           // it let the attempt through (in shadow: it would have)
+	ProofExpired                        // past its time
+	ProofSpent                          // all its guesses are used
+	ProofTooEarly                       // before NotBefore, or its wait is shorter than the one needed now
+	ProofInsufficient                   // a higher rung is needed
+	ProofInvalid                        // issued before a revocation
+	ProofRefused                        // an overfull twin could not have remembered its use
+)
+
+// Cause says which floors, beside the limits, ask for the needed rung.
+type Cause uint8
+
+const (
+	ByPosture Cause = 1 << iota
+	BySuspect
+	ByFlood
+)
+
+// Answer is what a Take decided. Times are by the store's clock.
+type Answer struct {
+	Status Status
+	Now    int64
+	// Let: the attempt is let through (in shadow: would be).
+	Let bool
+	// Taken: tokens were taken, so an attempt must be sealed. In shadow this
+	// is true whatever Let says.
+	Taken bool
+	// Replayed: this is the first answer to the same request, again.
+	Replayed bool
+	// Needed is the highest rung over all limits and floors, judged before
+	// taking; Wait is the wait needed when it is Delay, else 0.
+	Needed Rung
+	Wait   int64
+	Causes Cause
+	InForce
+	Device   DeviceState
+	Familiar bool
+	Proof    ProofState
+	// ID is the attempt's identity: AttemptID of the ask, or the first's on a
+	// replay.
+	ID [16]byte
+	// Limits has one entry per limit of the rules, tier by tier.
+	Limits []LimitAnswer
+	// Degraded: answered by the twin at this instance's share.
+	Degraded bool
+
+	tiers [MaxTiers]tierWrite
+}
+
+// LimitAnswer is one limit after the decision.
+type LimitAnswer struct {
+	Tier   int  // index into Rules.Tiers
+	Index  int  // index into its Limits
+	Looked bool // false: the tier did not take part
+	Took   bool
+	Rung   Rung // judged before taking
+	Limit  Limit
+	Left   int64 // units, after
+}
+
+// Tokens is what is left in whole tokens.
+func (l *LimitAnswer) Tokens() int64 {
+	if l.Limit.Period == 0 {
+		return 0
+	}
+	return l.Left / l.Limit.Period
+}
+
+type tierWrite struct {
+	write    bool
+	distrust bool
+	rescaled bool
+	stamp    int64
+}
+
+// Outcome is what the handler reports.
+type Outcome uint8
+
+const (
+	Success Outcome = iota + 1
+	Failure
+	UnknownAccount
+	SecondFactorPending
+	DeniedByPolicy
+	NotChecked
+	Abandoned
+)
+
+var outcomeNames = [...]string{"", "success", "failure", "unknown_account", "second_factor_pending", "denied_by_policy", "not_checked", "abandoned"}
+
+// String returns the outcome's JSON name.
+func (o Outcome) String() string {
+	if int(o) < len(outcomeNames) {
+		return outcomeNames[o]
+	}
+	return "outcome"
+}
+
+// ParseOutcome is the inverse of String; ok is false for any other word.
+func ParseOutcome(s string) (o Outcome, ok bool) {
+	for i, n := range outcomeNames {
+		if i > 0 && n == s {
+			return Outcome(i), true
+		}
+	}
+	return 0, false
+}
+
+// GivesBack reports whether the outcome returns what its attempt still costs.
+func (o Outcome) GivesBack() bool {
+	switch o {
+	case Success, SecondFactorPending, DeniedByPolicy, NotChecked:
+		return true
+	}
+	return false
+}
+
+// Fails reports whether the outcome counts as a failed guess on the account.
+func (o Outcome) Fails() bool { return o == Failure || o == UnknownAccount }
+
+// Follows reports whether o may be recorded after prior: as the first, or once
+// after SecondFactorPending as Success or Failure.
+func (o Outcome) Follows(prior Outcome) bool {
+	return prior == 0 || prior == SecondFactorPending && (o == Success || o == Failure)
+}
+
+// Return is the outcome of one attempt.
+type Return struct {
+	Now      int64
+	Deadline int64
+	// Rules and Keys are those in force now for the attempt's kind.
+	Rules    *Rules
+	Keys     []string
+	StateKey string
+	KKeys    [2]string
+
+	Outcome Outcome
+	// Stamp and Expires are the attempt's; past Expires nothing is recorded.
+	Stamp   int64
+	Expires int64
+	// Took is what the attempt took; empty when nothing is to be given back.
+	Took []Took
+	// OutcomeKey is the attempt's mark, which makes an outcome count once.
+	OutcomeKey string
+	// PlaceKey is where Success writes the familiar place, "" for none.
+	PlaceKey string
+	// FailuresKey holds the times of the account's last failures.
+	FailuresKey string
+}
+
+// Took is one limit that an attempt took one token from, as it was in force.
+type Took struct {
+	Tier  Tier
+	Limit uint32 // LimitSpec.ID
+	In    Limit
+}
+
+// Receipt is what a Give booked.
+type Receipt struct {
+	Status Status // Decided or Late
+	Now    int64
+	// Expired: the attempt's time had passed; nothing was recorded.
+	Expired bool
+	// Recorded: this outcome is now the attempt's. Duplicate: another one, or
+	// the same, was already; nothing was changed.
+	Recorded, Duplicate bool
+	// Prior is the outcome that stood before, 0 for none.
+	Prior Outcome
+	// Failures is how many outcomes failed on the account within
+	// FailureWindow, this one included, at most MaxFailures.
+	Failures int
+	// Gave is the number of limits that got something back.
+	Gave int
+}
