@@ -276,6 +276,9 @@ type Return struct {
 	Expires int64
 	// Took is what the attempt took; empty when nothing is to be given back.
 	Took []Took
+	// Local: the attempt was answered by this instance's twin while the shared
+	// store was gone, so it is the twin's buckets that get something back.
+	Local bool
 	// OutcomeKey is the attempt's mark, which makes an outcome count once.
 	OutcomeKey string
 	// PlaceKey is where Success writes the familiar place, "" for none.
