@@ -1,6 +1,9 @@
 package keys
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+)
 
 // This file is the meaning of Take: pure functions from an Ask and what the
 // store holds to an Answer and what to write. Memory runs them;
@@ -11,24 +14,67 @@ var ErrAsk = errors.New("bad ask")
 
 // Validate refuses what no store should be asked. Every Store calls it first.
 func (a *Ask) Validate() error {
-	switch {
-	case a.Rules == nil || len(a.Keys) != len(a.Rules.tiers):
-		return errors.Join(ErrAsk, errors.New("one key per tier is needed"))
-	case a.Cost < 0:
-		return errors.Join(ErrAsk, errors.New("cost is negative"))
-	case a.Cost > MaxExact:
-		return errors.Join(ErrAsk, errors.New("cost is out of range"))
+	if err := validKeys(a.Rules, a.Keys); err != nil {
+		return err
 	}
-	for i, k := range a.Keys {
-		if k == "" {
-			return errors.Join(ErrAsk, errors.New("a bucket key is empty"))
+	switch {
+	case a.Cost < 0:
+		return badAsk("cost is negative")
+	case a.Cost > MaxExact:
+		return badAsk("cost is out of range")
+	case a.Now < 0 || a.Now > MaxExact:
+		return badAsk("now is out of range")
+	case a.Floor > Verify || a.Proof.Rung > Verify:
+		return badAsk("there is no such rung")
+	}
+	var own, device bool
+	for i := range a.Rules.tiers {
+		own = own || a.Rules.tiers[i].Role&DeviceOwn != 0
+		device = device || a.Rules.tiers[i].Role&deviceRoles != 0
+	}
+	if device && (a.Device.Issued == 0 || a.Cost > 1) {
+		return badAsk("device tiers need a device and a cost of at most 1")
+	}
+	if a.Device.Issued != 0 && !own {
+		return badAsk("a device needs a tier of its own: nothing else would count it")
+	}
+	return nil
+}
+
+// Validate refuses what no store should be told. Every Store calls it first.
+func (r *Return) Validate() error {
+	switch {
+	case r.Outcome < Success || r.Outcome > Abandoned:
+		return badAsk("there is no such outcome")
+	case r.OutcomeKey == "":
+		return badAsk("an outcome needs its attempt's key")
+	case r.Now < 0 || r.Now > MaxExact:
+		return badAsk("now is out of range")
+	}
+	for _, t := range r.Took {
+		if !t.In.Exact() {
+			return badAsk("what was taken is out of range")
 		}
-		if a.Rules.tiers[i].Role&deviceRoles != 0 && (a.Device.Issued == 0 || a.Cost > 1) {
-			return errors.Join(ErrAsk, errors.New("device tiers need a device and a cost of at most 1"))
+	}
+	if len(r.Took) == 0 {
+		return nil
+	}
+	return validKeys(r.Rules, r.Keys)
+}
+
+func validKeys(r *Rules, keys []string) error {
+	if r == nil || len(keys) != len(r.tiers) {
+		return badAsk("one key per tier is needed")
+	}
+	for _, k := range keys {
+		if k == "" {
+			return badAsk("a bucket key is empty")
 		}
 	}
 	return nil
 }
+
+func badAsk(why string) error { return fmt.Errorf("%w: %s", ErrAsk, why) }
 
 // Cell is the stored state of one limit: Spent units against a capacity of
 // Units units, by LimitSpec.ID.
@@ -94,7 +140,7 @@ func judge(a *Ask, f *facts, now int64, ans *Answer) {
 	if ans.Device == DeviceKnown {
 		for i := range ans.Limits {
 			l := &ans.Limits[i]
-			l.Looked = a.Rules.tiers[l.Tier].Role&deviceRoles != 0
+			l.Looked = l.Looked && a.Rules.tiers[l.Tier].Role&deviceRoles != 0
 		}
 	} else {
 		judgeRungs(a, f, ans)
@@ -120,7 +166,7 @@ func settle(a *Ask, f *facts, now int64, ans *Answer) {
 					ans.Status = Impossible
 				}
 			}
-			ans.Limits = append(ans.Limits, LimitAnswer{Tier: t, Index: i, Looked: counted, Limit: l})
+			ans.Limits = append(ans.Limits, LimitAnswer{Tier: t, Index: i, Looked: counted, Limit: l, counted: counted})
 		}
 		w := &ans.tiers[t]
 		w.stamp = now
@@ -132,7 +178,7 @@ func settle(a *Ask, f *facts, now int64, ans *Answer) {
 		}
 		for i := first; i < len(ans.Limits); i++ {
 			la := &ans.Limits[i]
-			if !la.Looked {
+			if !la.counted {
 				continue
 			}
 			la.Left = la.Limit.Units()
@@ -315,11 +361,60 @@ func take(a *Ask, ans *Answer) {
 	}
 }
 
-// giveBack computes what one taken limit gets back: the limit in force now,
-// its spent units after, and whether anything changed. spent and units are the
-// stored cell, passed the time since its stamp.
-func giveBack(t Took, l Limit, c Cell, passed, sinceTaken int64) (spent int64, gave bool) {
-	spent = l.Spent(c.Spent, c.Units, passed)
-	back := min(l.Back(t.In, max(sinceTaken, 0)), spent)
-	return spent - back, back > 0
+// after is the bucket of tier t as it is to be stored when ans.tiers[t].write
+// is set; cells is reused. Every limit in force has a cell; those that are no
+// longer in the rules, or not in force, are dropped.
+func (ans *Answer) after(r *Rules, t int, cells []Cell) Bucket {
+	b := Bucket{Stamp: ans.tiers[t].stamp, Distrust: ans.tiers[t].distrust, Cells: cells[:0]}
+	for i := range ans.Limits {
+		if l := &ans.Limits[i]; l.Tier == t && l.counted {
+			u := l.Limit.Units()
+			b.Cells = append(b.Cells, Cell{r.tiers[t].Limits[l.Index].id, u - l.Left, u})
+		}
+	}
+	return b
+}
+
+// giveBack computes what tier t's bucket b gets back: after is to be stored
+// when gave, the number of limits that got something, is above 0. cells is
+// reused.
+//
+// A bucket gone since, or one whose stamp is before the attempt's, is not the
+// bucket that the attempt took from (taking leaves a stamp at or after the
+// attempt's): it was lost, or a broken clock was taken back and refill has
+// been counting since then. Nothing is given back to it.
+func giveBack(ret *Return, t int, f *InForce, b *Bucket, now int64, cells []Cell) (after Bucket, gave int) {
+	if b == nil || b.Stamp < ret.Stamp {
+		return Bucket{}, 0
+	}
+	spec := &ret.Rules.tiers[t]
+	var longest int64
+	for i := range spec.Limits {
+		if l, counted := ret.Rules.Limit(t, i, f); counted {
+			longest = max(longest, l.TimeToFull())
+		}
+	}
+	passed, stamp, _ := elapsed(b.Stamp, now, longest)
+	after = Bucket{Stamp: stamp, Distrust: b.Distrust, Cells: cells[:0]}
+	for i := range spec.Limits {
+		l, counted := ret.Rules.Limit(t, i, f)
+		if !counted {
+			continue
+		}
+		c := Cell{ID: spec.Limits[i].id, Units: l.Units()}
+		if stored, ok := b.cell(c.ID, i); ok {
+			c.Spent = l.Spent(stored.Spent, stored.Units, passed)
+		}
+		for _, took := range ret.Took {
+			if took.Tier != spec.Tier || took.Limit != c.ID {
+				continue
+			}
+			if back := min(l.Back(took.In, max(now-ret.Stamp, 0)), c.Spent); back > 0 {
+				c.Spent -= back
+				gave++
+			}
+		}
+		after.Cells = append(after.Cells, c)
+	}
+	return after, gave
 }

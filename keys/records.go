@@ -33,9 +33,9 @@ func (s State) Effective(now int64) Posture {
 
 const stateDoubles = 7
 
-// MaxBaseline is the largest learned baseline in units: whatever a posture
-// divides it by, it stays in the exact range. A larger one counts as not
-// learned.
+// MaxBaseline is the largest learned baseline, in units and in Count: whatever
+// a posture divides it by, it stays in the exact range. A larger one counts as
+// not learned.
 const MaxBaseline = MaxExact / MaxDivisor / 2
 
 // Encode returns the record of s.
@@ -52,7 +52,7 @@ func DecodeState(b []byte) State {
 	}
 	s := State{Posture: Posture(n[0]), Until: n[1], Pin: Posture(n[2]), PinUntil: n[3],
 		Baseline: Limit{Capacity: n[4], Count: n[5], Period: n[6]}}
-	if !s.Baseline.Exact() || s.Baseline.Units() > MaxBaseline {
+	if !s.Baseline.Exact() || s.Baseline.Units() > MaxBaseline || s.Baseline.Count > MaxBaseline {
 		s.Baseline = Limit{}
 	}
 	return s

@@ -6,11 +6,13 @@ import (
 	"hash/fnv"
 )
 
-// Role says how a tier takes part in the decision. A tier may have several.
+// Role says how a tier takes part in the decision.
 type Role uint8
 
 const (
 	// SkipFamiliar: not looked at from a place where the account has signed in.
+	// It goes with any one of the Scale roles; of the others a tier has at most
+	// one.
 	SkipFamiliar Role = 1 << iota
 	// ScaleIP: every limit is multiplied by the learned size of the address.
 	ScaleIP
@@ -77,7 +79,7 @@ type Pace struct{ Base, Max int64 }
 // Wait returns the wait for n whole tokens below the threshold.
 func (p Pace) Wait(n int64) int64 {
 	w := p.Base
-	for ; n > 0 && w < p.Max; n-- {
+	for ; n > 0 && w > 0 && w < p.Max; n-- {
 		w *= 2
 	}
 	return min(w, p.Max)
@@ -91,6 +93,7 @@ type Rules struct {
 	effects [4]Effect
 	pace    Pace
 	share   int64
+	shape   uint32
 	wire    wire
 }
 
@@ -112,40 +115,27 @@ func NewRules(tiers []TierSpec, effects [4]Effect, pace Pace) (*Rules, error) {
 		}
 		e.Divisor = max(e.Divisor, 1)
 	}
+	for p := range r.effects {
+		if r.effects[p].Floor > Verify {
+			bad("posture %s: there is no such floor", Posture(p))
+		}
+	}
 	for _, t := range tiers {
 		t.Limits = append([]LimitSpec(nil), t.Limits...)
 		if len(t.Limits) == 0 || len(t.Limits) > MaxLimits {
 			bad("%s: between 1 and %d limits are needed, not %d", t.Tier, MaxLimits, len(t.Limits))
 		}
+		if other := t.Role &^ SkipFamiliar; other&(other-1) != 0 || t.Role&deviceRoles != 0 && t.Role&SkipFamiliar != 0 {
+			bad("%s: its roles do not go together", t.Tier)
+		}
 		for i := range t.Limits {
 			l := &t.Limits[i]
 			l.id = limitID(l.Name)
-			for _, o := range t.Limits[:i] {
-				if o.id == l.id {
-					bad("%s.%s: two limits of this name (or one that stores alike)", t.Tier, l.Name)
-				}
+			if r.has(t.Tier, l.id) || hasLimit(t.Limits[:i], l.id) {
+				bad("%s.%s: two limits of this name (or one that stores alike)", t.Tier, l.Name)
 			}
-			if t.Role&ScalePosture != 0 && l.Zero() {
-				continue // waits for a baseline
-			}
-			ok, worst := l.Exact(), l.Limit
-			if ok && t.Role&(ScaleIP|ScaleNetwork) != 0 {
-				ok = worst.Capacity <= MaxExact/MaxK && worst.Count <= MaxExact/MaxK
-				worst = worst.Times(MaxK)
-			}
-			ok = ok && worst.Exact()
-			if t.Role&ScalePosture != 0 {
-				for _, e := range r.effects {
-					ok = ok && worst.Tighten(e.Divisor).Exact()
-				}
-			}
-			if !ok {
-				bad("%s.%s: %w", t.Tier, l.Name, ErrInexact)
-			}
-			for _, s := range []Threshold{l.Delay, l.Captcha, l.Verify} {
-				if s > thresholdScale && s < Empty {
-					bad("%s.%s: a threshold is above 100 %%", t.Tier, l.Name)
-				}
+			if err := l.check(t.Role, &r.effects); err != nil {
+				bad("%s.%s: %w", t.Tier, l.Name, err)
 			}
 		}
 		r.limits += len(t.Limits)
@@ -154,9 +144,72 @@ func NewRules(tiers []TierSpec, effects [4]Effect, pace Pace) (*Rules, error) {
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
+	r.shape = shapeOf(r.tiers)
 	r.wire = packRules(r)
 	return r, nil
 }
+
+// check finds numbers that could leave the exact range under any k or posture.
+func (l *LimitSpec) check(role Role, effects *[4]Effect) error {
+	for _, s := range []Threshold{l.Delay, l.Captcha, l.Verify} {
+		if s > thresholdScale && s < Empty {
+			return errors.New("a threshold is above 100 %")
+		}
+	}
+	if role&ScalePosture != 0 && l.Zero() {
+		return nil // waits for a baseline
+	}
+	if !l.Exact() {
+		return ErrInexact
+	}
+	if role&(ScaleIP|ScaleNetwork) != 0 && !l.Times(MaxK).Exact() {
+		return ErrInexact
+	}
+	for _, e := range effects {
+		if role&ScalePosture != 0 && !l.Tighten(e.Divisor).Exact() {
+			return ErrInexact
+		}
+	}
+	return nil
+}
+
+// has reports whether a tier of this kind already counts a limit of this name:
+// then nobody could say which of them an attempt took from.
+func (r *Rules) has(t Tier, id uint32) bool {
+	for i := range r.tiers {
+		if r.tiers[i].Tier == t && hasLimit(r.tiers[i].Limits, id) {
+			return true
+		}
+	}
+	return false
+}
+
+func hasLimit(limits []LimitSpec, id uint32) bool {
+	for i := range limits {
+		if limits[i].id == id {
+			return true
+		}
+	}
+	return false
+}
+
+// shapeOf fingerprints which limits there are, in which order, whatever their
+// numbers.
+func shapeOf(tiers []TierSpec) uint32 {
+	h := fnv.New32a()
+	for _, t := range tiers {
+		fmt.Fprintf(h, "%d:", t.Tier)
+		for _, l := range t.Limits {
+			fmt.Fprintf(h, "%d,", l.id)
+		}
+	}
+	return h.Sum32()
+}
+
+// Shape fingerprints which limits there are, in which order, whatever their
+// numbers. The answer kept for a request id carries it: a repeat under rules of
+// another shape (a reload came between) cannot be mapped onto limits.
+func (r *Rules) Shape() uint32 { return r.shape }
 
 // Tiers returns the tiers in order. The caller must not change them.
 func (r *Rules) Tiers() []TierSpec { return r.tiers }

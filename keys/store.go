@@ -23,7 +23,8 @@ type Records interface {
 	Put(ctx context.Context, key string, value []byte, ttl int64) error
 	// Revoke stamps key with the store's clock (now, unless now is 0), so that
 	// devices, places and proofs from before it count for nothing, and
-	// returns the stamp. The mark lives for ttl microseconds.
+	// returns the stamp. An earlier stamp never replaces a later one; the later
+	// is returned. The mark lives for ttl microseconds.
 	Revoke(ctx context.Context, key string, now, ttl int64) (int64, error)
 }
 
@@ -98,7 +99,11 @@ type Proof struct {
 
 // Request makes a repeat of an allowed ask harmless: within RequestLifetime a
 // repeat with the same Body gets the first answer again, and one with another
-// Body gets Conflict. Refusals are judged anew.
+// Body gets Conflict. Refusals are judged anew. The mark is written with the
+// first answer that has Let and Taken, and is looked at after the deadline and
+// before anything is judged. A replay is the first answer whole, its Now
+// included, with Replayed set; its Limits are empty when Rules.Shape is not the
+// first's.
 type Request struct {
 	Key  string
 	Body [16]byte // fingerprint of everything the caller sent
@@ -192,6 +197,8 @@ type LimitAnswer struct {
 	Rung   Rung // judged before taking
 	Limit  Limit
 	Left   int64 // units, after
+
+	counted bool // in force at all: a written bucket keeps a cell for it
 }
 
 // Tokens is what is left in whole tokens.
@@ -271,19 +278,21 @@ type Return struct {
 	KKeys    [2]string
 
 	Outcome Outcome
-	// Stamp and Expires are the attempt's; past Expires nothing is recorded.
+	// Stamp and Expires are the attempt's; from Expires on nothing is recorded.
 	Stamp   int64
 	Expires int64
-	// Took is what the attempt took; empty when nothing is to be given back.
+	// Took is what the attempt took; empty when nothing is to be given back
+	// (then Rules and Keys are not needed).
 	Took []Took
 	// Local: the attempt was answered by this instance's twin while the shared
 	// store was gone, so it is the twin's buckets that get something back.
 	Local bool
 	// OutcomeKey is the attempt's mark, which makes an outcome count once.
 	OutcomeKey string
-	// PlaceKey is where Success writes the familiar place, "" for none.
+	// PlaceKey is where Success (the first outcome or the second) writes the
+	// familiar place, "" for none. It bears Stamp, and never goes back.
 	PlaceKey string
-	// FailuresKey holds the times of the account's last failures.
+	// FailuresKey holds the times of the account's last failures, "" for none.
 	FailuresKey string
 }
 
@@ -306,8 +315,11 @@ type Receipt struct {
 	// Prior is the outcome that stood before, 0 for none.
 	Prior Outcome
 	// Failures is how many outcomes failed on the account within
-	// FailureWindow, this one included, at most MaxFailures.
+	// FailureWindow, this one included, at most MaxFailures. 0 when nothing was
+	// recorded.
 	Failures int
 	// Gave is the number of limits that got something back.
 	Gave int
+	// Degraded: booked by this instance alone.
+	Degraded bool
 }
