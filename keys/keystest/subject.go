@@ -1,0 +1,26 @@
+package keystest
+
+import "github.com/guardd/guardd/keys"
+
+// Subject is a store under test. A subject may be shared by tests: every test
+// uses key names of its own.
+type Subject interface {
+	keys.Store
+	keys.Records
+}
+
+// WrongTyper is a Subject that can put something of a wrong type under a key.
+// Whatever was there before is gone, and the key counts as missing.
+type WrongTyper interface{ SetWrongType(key string) error }
+
+// Persister is a Subject that can take away a key's TTL.
+type Persister interface{ Persist(key string) error }
+
+// ScriptFlusher is a Subject whose server can forget the scripts it was given.
+type ScriptFlusher interface{ FlushScripts() error }
+
+// Named is a Subject and its name in failure messages.
+type Named struct {
+	Name    string
+	Subject Subject
+}
