@@ -1,0 +1,10 @@
+// Package client asks guardd, from a login handler, whether a guess may be
+// made. It imports the standard library only.
+//
+// Three calls are all there is: Attempt before the password is compared,
+// Outcome after, Revoke when the password has changed. See the example.
+//
+// guardd not answering is not an outage of the login: within 150 ms there is a
+// response, whose Proceed then is what Config.Policy says, beside the error
+// that says why.
+package client

@@ -1,0 +1,39 @@
+package api
+
+import (
+	"context"
+	"time"
+
+	"github.com/guardd/guardd/api/client"
+	"github.com/guardd/guardd/escalation"
+)
+
+// outcome books what became of an attempt. Its realm is sealed into it, so
+// the guard asks whether the key may act for it.
+func (s *service) outcome(ctx context.Context, key *Key, q *client.OutcomeRequest) (*client.OutcomeResponse, error) {
+	begun := time.Now()
+	r, err := s.Guard.Report(ctx, (*escalation.Report)(q), key.may)
+	if err != nil {
+		return nil, err
+	}
+	s.Observer.Outcome(r, time.Since(begun))
+	return &client.OutcomeResponse{
+		Recorded: r.Recorded, Duplicate: r.Duplicate, AttemptError: r.AttemptError,
+		Device: r.Device, DeviceExpiresAt: utc(r.DeviceExpires), Advice: append([]string{}, r.Advice...),
+	}, nil
+}
+
+// revoke makes every device, place and proof of an account count for nothing.
+func (s *service) revoke(ctx context.Context, key *Key, q *client.RevokeRequest) (*client.RevokeResponse, error) {
+	if !key.may(q.Realm) {
+		return nil, escalation.ErrRealm
+	}
+	realm := q.Realm
+	if realm == "" {
+		realm = escalation.DefaultRealm
+	}
+	if err := s.Guard.Revoke(ctx, realm, q.Account); err != nil {
+		return nil, err
+	}
+	return &client.RevokeResponse{Revoked: true}, nil
+}

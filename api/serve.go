@@ -1,0 +1,60 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/go-json-experiment/json"
+)
+
+// carryOut bounds one request once it is read. It is no deadline for the
+// decision (the guard has its own, far shorter), only a stop for what hangs.
+const carryOut = 5 * time.Second
+
+// serveJSON makes a handler of a function from request to answer: who asks,
+// what is asked, then do. Whether do's error is a problem of the caller or
+// ours is said in one table (problemOf).
+//
+// A caller that hangs up does not stop what it asked for: an outcome must
+// count all the same, and a cancelled call must not look like a failing store.
+func serveJSON[Q, A any](s *service, do func(context.Context, *Key, *Q) (*A, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		key, err := s.identify(r)
+		if err != nil {
+			s.fail(w, r, err)
+			return
+		}
+		q, err := decode[Q](w, r)
+		if err != nil {
+			s.fail(w, r, err)
+			return
+		}
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), carryOut)
+		defer cancel()
+		a, err := do(ctx, key, q)
+		if err != nil {
+			s.fail(w, r, err)
+			return
+		}
+		writeJSON(w, http.StatusOK, "application/json", a)
+	}
+}
+
+func (s *service) fail(w http.ResponseWriter, r *http.Request, err error) {
+	p := problemOf(err)
+	if p.Status >= 500 {
+		s.Log.Error("request failed", "route", routeOf(r), "status", p.Status, "error", err)
+	}
+	writeProblem(w, p)
+}
+
+func writeJSON(w http.ResponseWriter, status int, mediaType string, v any) {
+	body, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // our own types only
+	}
+	w.Header().Set("Content-Type", mediaType)
+	w.WriteHeader(status)
+	_, _ = w.Write(append(body, '\n'))
+}
