@@ -126,7 +126,7 @@ type facts struct {
 func judge(a *Ask, f *facts, now int64, ans *Answer) {
 	limits := ans.Limits[:0]
 	*ans = Answer{Now: now, ID: a.AttemptID, Limits: limits}
-	if a.Deadline > 0 && now > a.Deadline {
+	if late(a.Deadline, now) {
 		ans.Status = Late
 		return
 	}
@@ -151,6 +151,9 @@ func judge(a *Ask, f *facts, now int64, ans *Answer) {
 	}
 	take(a, ans)
 }
+
+// late reports whether the caller has given up.
+func late(deadline, now int64) bool { return deadline > 0 && now > deadline }
 
 // settle fills ans.Limits with every limit in force and what is left of it
 // now, before taking, and ans.tiers with the stamps.
@@ -362,30 +365,33 @@ func take(a *Ask, ans *Answer) {
 }
 
 // after is the bucket of tier t as it is to be stored when ans.tiers[t].write
-// is set; cells is reused. Every limit in force has a cell; those that are no
-// longer in the rules, or not in force, are dropped.
-func (ans *Answer) after(r *Rules, t int, cells []Cell) Bucket {
-	b := Bucket{Stamp: ans.tiers[t].stamp, Distrust: ans.tiers[t].distrust, Cells: cells[:0]}
+// is set, and when it will be full again; cells is reused. Every limit in force
+// has a cell; those that are no longer in the rules, or not in force, are
+// dropped.
+func (ans *Answer) after(r *Rules, t int, cells []Cell) (b Bucket, full int64) {
+	b = Bucket{Stamp: ans.tiers[t].stamp, Distrust: ans.tiers[t].distrust, Cells: cells[:0]}
+	full = b.Stamp
 	for i := range ans.Limits {
 		if l := &ans.Limits[i]; l.Tier == t && l.counted {
 			u := l.Limit.Units()
 			b.Cells = append(b.Cells, Cell{r.tiers[t].Limits[l.Index].id, u - l.Left, u})
+			full = max(full, b.Stamp+ceilDiv(u-l.Left, l.Limit.Count))
 		}
 	}
-	return b
+	return b, full
 }
 
-// giveBack computes what tier t's bucket b gets back: after is to be stored
-// when gave, the number of limits that got something, is above 0. cells is
-// reused.
+// giveBack computes what tier t's bucket b gets back: after, full again at full,
+// is to be stored when gave, the number of limits that got something, is above
+// 0. cells is reused.
 //
 // A bucket gone since, or one whose stamp is before the attempt's, is not the
 // bucket that the attempt took from (taking leaves a stamp at or after the
 // attempt's): it was lost, or a broken clock was taken back and refill has
 // been counting since then. Nothing is given back to it.
-func giveBack(ret *Return, t int, f *InForce, b *Bucket, now int64, cells []Cell) (after Bucket, gave int) {
+func giveBack(ret *Return, t int, f *InForce, b *Bucket, now int64, cells []Cell) (after Bucket, full int64, gave int) {
 	if b == nil || b.Stamp < ret.Stamp {
-		return Bucket{}, 0
+		return Bucket{}, 0, 0
 	}
 	spec := &ret.Rules.tiers[t]
 	var longest int64
@@ -415,6 +421,7 @@ func giveBack(ret *Return, t int, f *InForce, b *Bucket, now int64, cells []Cell
 			}
 		}
 		after.Cells = append(after.Cells, c)
+		full = max(full, stamp+ceilDiv(c.Spent, l.Count))
 	}
-	return after, gave
+	return after, full, gave
 }

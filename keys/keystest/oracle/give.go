@@ -1,0 +1,134 @@
+package oracle
+
+import "math/big"
+
+// Return is the outcome of an attempt.
+type Return struct {
+	Now, Deadline            int64
+	Rules                    *Rules
+	Keys                     []string
+	State                    string
+	K                        [2]string
+	Outcome                  string
+	Stamp, Expires           int64
+	Took                     []Took
+	Mark, Place, FailuresKey string
+}
+
+// Took is one limit that an attempt took a token from.
+type Took struct {
+	Kind, Name string
+	In         Limit
+}
+
+// Receipt is what was booked.
+type Receipt struct {
+	Late, Expired, Recorded, Duplicate bool
+	Prior                              string
+	Failures, Gave                     int
+}
+
+// Give books an outcome once.
+func (w *World) Give(r Return) (rcp Receipt) {
+	if r.Deadline > 0 && r.Now > r.Deadline {
+		return Receipt{Late: true}
+	}
+	if r.Now >= r.Expires {
+		return Receipt{Expired: true}
+	}
+	rcp.Prior = w.outcomes[r.Mark]
+	second := rcp.Prior == "second_factor_pending" && (r.Outcome == "success" || r.Outcome == "failure")
+	if rcp.Prior != "" && !second {
+		rcp.Duplicate = true
+		return rcp
+	}
+	rcp.Recorded = true
+	w.outcomes[r.Mark] = r.Outcome
+	switch r.Outcome {
+	case "failure", "unknown_account":
+		if r.FailuresKey != "" {
+			w.failures[r.FailuresKey] = append(w.failures[r.FailuresKey], r.Now)
+		}
+	case "success", "second_factor_pending", "denied_by_policy", "not_checked":
+		if !second {
+			rcp.Gave = w.back(&r)
+		}
+	}
+	if r.Outcome == "success" && r.Place != "" {
+		w.places[r.Place] = max(w.places[r.Place], r.Stamp)
+	}
+	last := w.failures[r.FailuresKey]
+	for _, t := range last[max(len(last)-10, 0):] {
+		if r.FailuresKey != "" && r.Now-t < day {
+			rcp.Failures++
+		}
+	}
+	return rcp
+}
+
+// back returns to each limit the token less what refill may have repaid since.
+func (w *World) back(r *Return) (gave int) {
+	if len(r.Took) == 0 {
+		return 0
+	}
+	posture, baseline, k := w.inForce(r.State, r.K, r.Now)
+	for ti := range r.Rules.Tiers {
+		t := &r.Rules.Tiers[ti]
+		old := w.buckets[r.Keys[ti]]
+		if old == nil || old.stamp < r.Stamp {
+			continue // gone, or another than the one that was taken from
+		}
+		longest := new(big.Rat)
+		for i := range t.Limits {
+			if l, counted := r.Rules.limit(t, i, posture, baseline, k); counted {
+				longest = maxRat(longest, wholeUp(l.toFull()))
+			}
+		}
+		passed, stamp, _ := clock(old.stamp, r.Now, longest)
+		b := bucket{stamp, old.distrust, map[string]cell{}}
+		n := 0
+		for i, s := range t.Limits {
+			l, counted := r.Rules.limit(t, i, posture, baseline, k)
+			if !counted {
+				continue
+			}
+			spent := new(big.Int)
+			if c, ok := old.cells[s.Name]; ok {
+				spent = spentNow(c, l, passed)
+			}
+			for _, took := range r.Took {
+				if took.Kind != t.Kind || took.Name != s.Name {
+					continue
+				}
+				back := stillCosts(took.In, l, max(r.Now-r.Stamp, 0))
+				if back.Cmp(spent) > 0 {
+					back = spent
+				}
+				if back.Sign() > 0 {
+					spent = new(big.Int).Sub(spent, back)
+					n++
+				}
+			}
+			b.cells[s.Name] = cell{spent, l.units()}
+		}
+		if n > 0 {
+			w.buckets[r.Keys[ti]] = &b
+			gave += n
+		}
+	}
+	return gave
+}
+
+// stillCosts is what one token of old costs after so long, in units of l.
+func stillCosts(old, l Limit, passed int64) *big.Int {
+	if old.toFull().Cmp(l.toFull()) != 0 {
+		return new(big.Int)
+	}
+	repaid := new(big.Rat).SetFrac(new(big.Int).Mul(num(passed), num(old.Count)), num(old.Period))
+	left := new(big.Rat).Sub(new(big.Rat).SetInt64(1), repaid)
+	if left.Sign() <= 0 {
+		return new(big.Int)
+	}
+	share := left.Quo(left, new(big.Rat).SetInt64(old.Capacity)).Mul(left, new(big.Rat).SetInt(l.units()))
+	return new(big.Int).Div(share.Num(), share.Denom())
+}
