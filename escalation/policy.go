@@ -84,7 +84,7 @@ type Limit struct {
 	// Capacity in tokens. Tier global without one is only observed until a
 	// baseline is learned; tier network without one is 8 x tier ip. Those of
 	// ip, network and flood are per k, the learned size of the address.
-	Capacity int64  `yaml:"capacity,omitempty"`
+	Capacity *int64 `yaml:"capacity,omitempty"`
 	Refill   Refill `yaml:"refill,omitempty"`
 	// The shares left at which the rungs begin.
 	Delay   Percent `yaml:"delay,omitempty"`
@@ -93,12 +93,3 @@ type Limit struct {
 	// Off removes the row.
 	Off bool `yaml:"off,omitempty"`
 }
-
-type realmRules struct{}
-
-// DefaultPolicy returns the default table for realm "default", validated.
-func DefaultPolicy() *Policy { return &Policy{} }
-
-// Validate checks everything, fills in defaults and compiles. It returns nil
-// or Faults, each with the path of the field.
-func (p *Policy) Validate() error { return nil }

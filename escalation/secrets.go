@@ -1,14 +1,75 @@
 package escalation
 
-import "crypto/rand"
+import (
+	"bytes"
+	"crypto/cipher"
+	"crypto/hkdf"
+	"crypto/rand"
+	"crypto/sha256"
+	"fmt"
+
+	"golang.org/x/crypto/chacha20poly1305"
+)
+
+// minSecret is the shortest secret in bytes: below it, guessing the secret
+// offline is cheaper than guessing passwords online.
+const minSecret = 16
 
 // Secrets are the keys under which tokens are sealed. It is safe for
 // concurrent use.
-type Secrets struct{ lines [][]byte }
+type Secrets struct {
+	seals []secret
+	only  []byte // the only line, from which peppers may come; else nil
+}
+
+// secret is one line's keys: one per purpose, so that a token of one purpose
+// cannot even be decrypted as another.
+type secret struct {
+	id  [4]byte // in clear at the head of every token
+	use map[purpose]sealKey
+}
+
+type sealKey struct {
+	aead  cipher.AEAD
+	nonce []byte // key of the synthetic nonce
+}
 
 // NewSecrets makes Secrets of the lines of a secret file: the first seals, all
-// open. A line has at least 16 bytes; blanks around it do not count.
-func NewSecrets(lines [][]byte) (*Secrets, error) { return &Secrets{lines}, nil }
+// open. A line has at least 16 bytes; blanks around it do not count. Errors
+// are Faults that name secrets[i].
+func NewSecrets(lines [][]byte) (*Secrets, error) {
+	s := &Secrets{}
+	var faults Faults
+	if len(lines) == 0 {
+		faults = append(faults, FieldFault{"secrets", "at least one secret is needed"})
+	}
+	for i, line := range lines {
+		field := fmt.Sprintf("secrets[%d]", i)
+		line = bytes.Clone(bytes.TrimSpace(line))
+		if len(line) < minSecret {
+			faults = append(faults, FieldFault{field, fmt.Sprintf("shorter than %d bytes", minSecret)})
+			continue
+		}
+		k, err := newSecret(line)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", field, err)
+		}
+		for _, o := range s.seals {
+			if o.id == k.id {
+				faults = append(faults, FieldFault{field, "the same as an earlier one"})
+			}
+		}
+		s.seals = append(s.seals, k)
+		s.only = line
+	}
+	if len(faults) > 0 {
+		return nil, faults
+	}
+	if len(s.seals) > 1 {
+		s.only = nil
+	}
+	return s, nil
+}
 
 // GenerateSecrets makes one random secret, for a process that was given none:
 // its tokens end with it.
@@ -17,5 +78,34 @@ func GenerateSecrets() (*Secrets, error) {
 	if _, err := rand.Read(line); err != nil {
 		return nil, err
 	}
-	return NewSecrets([][]byte{line})
+	return NewSecrets([][]byte{fmt.Appendf(nil, "%x", line)})
+}
+
+func newSecret(line []byte) (secret, error) {
+	s := secret{use: map[purpose]sealKey{}}
+	id, err := derive(line, "guardd key id 1", len(s.id))
+	if err != nil {
+		return s, err
+	}
+	copy(s.id[:], id)
+	for _, p := range purposes {
+		key, err := derive(line, "guardd seal 1 "+string(p), chacha20poly1305.KeySize)
+		if err != nil {
+			return s, err
+		}
+		nonce, err := derive(line, "guardd nonce 1 "+string(p), sha256.Size)
+		if err != nil {
+			return s, err
+		}
+		aead, err := chacha20poly1305.NewX(key)
+		if err != nil {
+			return s, err
+		}
+		s.use[p] = sealKey{aead, nonce}
+	}
+	return s, nil
+}
+
+func derive(secret []byte, info string, n int) ([]byte, error) {
+	return hkdf.Key(sha256.New, secret, nil, info, n)
 }

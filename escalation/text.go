@@ -81,7 +81,13 @@ func (p *Percent) UnmarshalText(b []byte) error {
 type Refill struct {
 	Count int64
 	Per   time.Duration
+	set   bool
 	bad   string
+}
+
+// RefillOf returns count tokens per span of time.
+func RefillOf(count int64, per time.Duration) Refill {
+	return Refill{Count: count, Per: per, set: true}
 }
 
 // IsZero reports whether nothing was given.
@@ -112,23 +118,30 @@ func (r *Refill) UnmarshalText(b []byte) error {
 		*r = Refill{bad: s}
 		return nil
 	}
-	*r = Refill{Count: n, Per: d}
+	*r = RefillOf(n, d)
 	return nil
 }
 
 // Duration is a span of time: "1s", "1m30s".
 type Duration struct {
 	D   time.Duration
+	set bool
 	bad string
 }
+
+// DurationOf returns d as a Duration.
+func DurationOf(d time.Duration) Duration { return Duration{D: d, set: true} }
 
 // IsZero reports whether nothing was given.
 func (d Duration) IsZero() bool { return d == Duration{} }
 
 // MarshalText is the inverse of UnmarshalText.
 func (d Duration) MarshalText() ([]byte, error) {
-	if d.bad != "" {
+	switch {
+	case d.bad != "":
 		return []byte(d.bad), nil
+	case d.IsZero():
+		return nil, nil
 	}
 	return []byte(shortDuration(d.D)), nil
 }
@@ -137,11 +150,14 @@ func (d Duration) MarshalText() ([]byte, error) {
 func (d *Duration) UnmarshalText(b []byte) error {
 	s := strings.TrimSpace(string(b))
 	v, err := time.ParseDuration(s)
-	if err != nil {
+	switch {
+	case s == "":
+		*d = Duration{}
+	case err != nil:
 		*d = Duration{bad: s}
-		return nil
+	default:
+		*d = DurationOf(v)
 	}
-	*d = Duration{D: v}
 	return nil
 }
 

@@ -1,0 +1,82 @@
+package escalation
+
+import (
+	"context"
+
+	"github.com/guardd/guardd/keys"
+)
+
+// flood is the guard in front of the store: a bucket of requests (not guesses)
+// per address in this instance's memory, so that a flood is answered without
+// a call to the store. What it asks for is a captcha, never more.
+type flood struct {
+	buckets *keys.Memory
+	shares  int64
+	own     *keys.Rules // of whoever shows a proof or a device
+}
+
+// ownPerMinute is how many requests a minute one proof or device has to itself,
+// however hard strangers behind the same address press.
+const ownPerMinute = 60
+
+func newFlood(instances int) (*flood, error) {
+	l, err := keys.NewLimit(ownPerMinute, ownPerMinute, 60e9)
+	if err != nil {
+		return nil, err
+	}
+	own, err := keys.NewRules([]keys.TierSpec{{Tier: keys.TierFlood, Limits: []keys.LimitSpec{{
+		Name: nameBurst, Limit: l, Steps: keys.Steps{Delay: keys.Never, Captcha: keys.Empty, Verify: keys.Never},
+	}}}}, [4]keys.Effect{}, keys.Pace{})
+	if err != nil {
+		return nil, err
+	}
+	return &flood{keys.NewMemory(keys.MemoryConfig{}), int64(max(instances, 1)), own}, nil
+}
+
+// pass takes one request. ok is false when it is to be answered with a captcha
+// at once. floor is the least rung of one that passes: whoever shows something
+// of his own (credential) passes a flooded address, and the flood then counts
+// in the store's decision.
+func (f *flood) pass(ctx context.Context, v *visit, credential string, now int64) (floor keys.Rung, ok bool, err error) {
+	if v.flow.flood == nil || v.listed == allowed {
+		return keys.Allow, true, nil
+	}
+	own := false
+	if credential != "" {
+		key := v.realm.space.Proof(credential)
+		if own, err = f.take(ctx, v, &keys.Ask{Now: now, Rules: f.own, Keys: []string{key}, Cost: 1}); err != nil {
+			return keys.Allow, false, err
+		}
+	}
+	ask := keys.Ask{Now: now, Rules: v.flow.flood.WithShare(f.shares), Keys: []string{v.realm.space.IP(v.flowName, v.ip)}, Cost: 1}
+	ask.KKeys[0] = v.realm.space.K(v.ip.Counted())
+	if own {
+		ask.Cost = 0 // only look
+	}
+	left, err := f.take(ctx, v, &ask)
+	switch {
+	case err != nil:
+		return keys.Allow, false, err
+	case left:
+		return keys.Allow, true, nil
+	}
+	return keys.Captcha, own, nil
+}
+
+func (f *flood) take(ctx context.Context, v *visit, ask *keys.Ask) (bool, error) {
+	var ans keys.Answer
+	if err := f.buckets.Take(ctx, ask, &ans); err != nil {
+		return false, err
+	}
+	v.floodK = ans.K[0]
+	return ans.Needed == keys.Allow, nil
+}
+
+// learn keeps the size of an address that the store last told, so that an
+// office is not one person here either. There being no room for it only means
+// that k stays 1.
+func (f *flood) learn(ctx context.Context, v *visit, k, now int64) {
+	if v.floodK != 0 && v.floodK != k {
+		_ = f.buckets.Put(ctx, v.realm.space.K(v.ip.Counted()), keys.EncodeK(k, now+keys.Day), keys.Day)
+	}
+}

@@ -1,0 +1,112 @@
+package escalation
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/guardd/guardd/keys"
+)
+
+// live is a policy bound to the secrets: what one Check uses from beginning to
+// end, while another may be swapped in.
+type live struct {
+	policy *Policy
+	realms map[string]*liveRealm
+}
+
+type liveRealm struct {
+	*realmRules
+	name     string
+	space    keys.Space
+	pepper   keys.Pepper
+	requests []byte // key for hashing request ids
+}
+
+// bind derives each realm's pepper. Faults name realms.X.pepper_file.
+func bind(p *Policy, s *Secrets) (*live, error) {
+	l, faults := &live{policy: p, realms: map[string]*liveRealm{}}, &faultList{}
+	for _, name := range slices.Sorted(maps.Keys(p.Realms)) {
+		r, path := p.Realms[name], "realms."+name+".pepper_file"
+		secret := r.Pepper
+		switch {
+		case len(secret) == 0 && r.PepperFile != "":
+			faults.add(path, "it is empty, or has not been read")
+			continue
+		case len(secret) == 0 && s.only == nil:
+			// Otherwise every name would hash anew, and every count start
+			// afresh, on the day that the second secret moves to the front.
+			faults.add(path, "is needed, because there is more than one secret: put the secret that names were hashed with so far in it")
+			continue
+		case len(secret) == 0:
+			secret = s.only
+		case len(secret) < minSecret:
+			faults.add(path, "holds fewer than %d bytes", minSecret)
+			continue
+		}
+		pepper, err := keys.NewPepper(secret, name)
+		if err != nil {
+			return nil, err
+		}
+		requests, err := derive(secret, "guardd request 1 "+name, 32)
+		if err != nil {
+			return nil, err
+		}
+		l.realms[name] = &liveRealm{p.compiled[name], name, keys.NewSpace(name, 0), pepper, requests}
+	}
+	if len(faults.all) > 0 {
+		return nil, faults.all
+	}
+	return l, nil
+}
+
+// account normalises and hashes a name.
+func (r *liveRealm) account(name string) (keys.Account, error) {
+	n, err := r.normalise.Apply(name)
+	if err != nil {
+		return keys.Account{}, err
+	}
+	return r.pepper.Account(n), nil
+}
+
+// bucketKeys names one bucket a tier of the rules.
+func (r *liveRealm) bucketKeys(rules *keys.Rules, flow string, a keys.Account, ip keys.Address, device [16]byte) []string {
+	tiers := rules.Tiers()
+	names := make([]string, len(tiers))
+	for i := range tiers {
+		switch tiers[i].Tier {
+		case keys.TierPair:
+			names[i] = r.space.Pair(flow, a, ip)
+		case keys.TierAccount:
+			names[i] = r.space.Account(flow, a)
+		case keys.TierIP:
+			names[i] = r.space.IP(flow, ip)
+		case keys.TierNetwork:
+			names[i] = r.space.Network(flow, ip)
+		case keys.TierGlobal:
+			names[i] = r.space.Global(flow)
+		case keys.TierDevice:
+			names[i] = r.space.Device(flow, idText(device))
+		case keys.TierDevices:
+			names[i] = r.space.Devices(flow, a)
+		}
+	}
+	return names
+}
+
+// kKeys are the learned sizes of the address and, for IPv6, its /48.
+func (r *liveRealm) kKeys(ip keys.Address) (k [2]string) {
+	k[0] = r.space.K(ip.Counted())
+	if ip.Is6() {
+		k[1] = r.space.K(ip.Wide())
+	}
+	return k
+}
+
+// placeKey is where the account signed in from the address; "" where the realm
+// has no familiar places.
+func (r *liveRealm) placeKey(a keys.Account, ip keys.Address) string {
+	if !r.familiar {
+		return ""
+	}
+	return r.space.Place(a, ip)
+}

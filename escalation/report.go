@@ -1,0 +1,140 @@
+package escalation
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"slices"
+
+	"github.com/guardd/guardd/keys"
+)
+
+// Report books the outcome of an attempt. may says whether the caller may act
+// for the attempt's realm; nil is any. Errors: Faults, ErrRealm (nothing was
+// done), ErrStore (we do not know; repeat it).
+func (g *Guard) Report(ctx context.Context, r *Report, may func(realm string) bool) (*Recorded, error) {
+	outcome, known := keys.ParseOutcome(r.Outcome)
+	t, realm, err := g.reported(r, known, may)
+	if err != nil {
+		return nil, err
+	}
+	ret := g.giving(t, realm, outcome)
+	var rcp keys.Receipt
+	if err := g.c.Store.Give(ctx, ret, &rcp); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrStore, err)
+	}
+	if rcp.Status == keys.Late {
+		return nil, fmt.Errorf("%w: it came to decide too late", ErrStore)
+	}
+	rec := &Recorded{
+		Recorded: rcp.Recorded, Duplicate: rcp.Duplicate, Degraded: ret.Local, Advice: []string{},
+		Realm: t.realm, Flow: Flows[t.flow], Account: t.account, Outcome: outcome,
+	}
+	if rcp.Expired {
+		rec.AttemptError = string(ProofExpired)
+		return rec, nil
+	}
+	// A repeated success is answered like the first: its reply may have been
+	// lost on the way.
+	stands := rcp.Recorded || rcp.Duplicate && rcp.Prior == outcome
+	if outcome == keys.Success && stands {
+		g.mint(rec, t, r.Device, rcp.Now)
+		if r.PasswordBreached || t.breached {
+			rec.Advice = append(rec.Advice, AdviceResetPassword)
+		}
+	}
+	// Of an unknown account there is nobody to notify.
+	if rcp.Recorded && outcome != keys.UnknownAccount && rcp.Failures >= keys.MaxFailures {
+		rec.Advice = append(rec.Advice, AdviceNotifyUser)
+	}
+	return rec, nil
+}
+
+// reported opens and checks a report.
+func (g *Guard) reported(r *Report, known bool, may func(string) bool) (*attemptToken, *liveRealm, error) {
+	faults := &faultList{}
+	t := g.c.Secrets.openAttempt(r.Attempt)
+	var realm *liveRealm
+	if t != nil {
+		if may != nil && !may(t.realm) {
+			return nil, nil, ErrRealm
+		}
+		realm = g.live.Load().realms[t.realm]
+	}
+	var account keys.Account
+	var err error
+	switch {
+	case r.Attempt == "":
+		faults.add("attempt", "empty")
+	case realm == nil: // forged, or of a realm that is no more
+		faults.add("attempt", "invalid")
+	}
+	if realm == nil {
+		_, err = keys.Fold.Apply(r.Account)
+	} else {
+		account, err = realm.account(r.Account)
+	}
+	switch {
+	case err != nil:
+		faults.add("account", "%v", err)
+	case realm != nil && account != t.account:
+		// A visitor who swaps his own attempt into another's form must not
+		// mint that account a device.
+		faults.add("account", "wrong_account")
+	}
+	switch {
+	case r.Outcome == "":
+		faults.add("outcome", "empty")
+	case !known:
+		faults.add("outcome", "unknown")
+	}
+	if len(faults.all) > 0 {
+		return nil, nil, faults.all
+	}
+	return t, realm, nil
+}
+
+// giving names what the outcome touches.
+func (g *Guard) giving(t *attemptToken, realm *liveRealm, outcome keys.Outcome) *keys.Return {
+	flow := Flows[t.flow]
+	rules := realm.flows[t.flow].kinds[kindOf(t.ip, t.listed, t.device)]
+	ret := &keys.Return{
+		Rules: rules, Keys: realm.bucketKeys(rules, flow, t.account, t.ip, t.deviceID),
+		StateKey: realm.space.State(), KKeys: realm.kKeys(t.ip),
+		Outcome: outcome, Stamp: t.stamp, Expires: t.expires(), Took: t.took,
+		OutcomeKey:  realm.space.Outcome(idText(t.id)),
+		PlaceKey:    realm.placeKey(t.account, t.ip),
+		FailuresKey: realm.space.Failures(t.account),
+	}
+	if g.c.Now != nil {
+		ret.Now = g.c.Now()
+	}
+	if t.degraded {
+		// It took from a twin. Only that twin can give back; the shared store,
+		// and anybody else's twin, would be given what they never lost.
+		if ret.Local = t.instance == g.c.Instance; !ret.Local {
+			ret.Took = nil
+		}
+	}
+	return ret
+}
+
+// mint makes the browser a known one: what it knew before, in this realm, and
+// this account under a fresh id. The id comes of the attempt's, so a repeated
+// success is the same device and not another bucket.
+func (g *Guard) mint(rec *Recorded, t *attemptToken, old string, now int64) {
+	sum := sha256.Sum256(append([]byte("guardd device 1 "), t.id[:]...))
+	fresh := deviceEntry{account: t.account, id: [16]byte(sum[:16]), issued: t.stamp}
+	d := &deviceToken{realm: t.realm, entries: []deviceEntry{fresh}}
+	if o := g.c.Secrets.openDevice(t.realm, old); o != nil {
+		for _, e := range o.entries {
+			if e.account != t.account && now < e.expires() {
+				d.entries = append(d.entries, e)
+			}
+		}
+	}
+	slices.SortStableFunc(d.entries[1:], func(a, b deviceEntry) int { return int(b.issued - a.issued) })
+	d.entries = d.entries[:min(len(d.entries), maxDeviceAccounts)]
+	rec.Device = g.c.Secrets.seal(forDevice, d.encode())
+	rec.DeviceExpires = micros(fresh.expires())
+}

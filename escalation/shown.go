@@ -1,0 +1,130 @@
+package escalation
+
+import (
+	"context"
+
+	"github.com/guardd/guardd/keys"
+)
+
+// shown is what a visitor showed in proof.
+type shown struct {
+	proof  keys.Proof      // zero: nothing that counts here
+	id     [16]byte        // of the proof
+	err    ProofError      // why it cannot count, whatever the store says
+	ticket *challengeToken // when it is a wait
+	solved string          // the proof that a right answer gave
+}
+
+// openDevice reads the device token. A bad one is never an error: the attempt
+// goes on as from an unknown device.
+func (g *Guard) openDevice(v *visit) {
+	if v.a.Device == "" {
+		return
+	}
+	t := g.c.Secrets.openDevice(v.scope.realm, v.a.Device)
+	v.badDevice = t == nil
+	if t != nil {
+		v.device = t.entry(v.account)
+	}
+}
+
+// openShown reads the proof, or judges the answer that stands in its place.
+func (g *Guard) openShown(ctx context.Context, v *visit) error {
+	token := v.a.Proof
+	if v.a.Challenge != "" {
+		proof, why, err := g.judgeAnswer(ctx, v)
+		if err != nil {
+			return err
+		}
+		if why != "" {
+			v.shown.err = why
+			return nil
+		}
+		v.shown.solved, token = proof, proof
+	}
+	if token == "" {
+		return nil
+	}
+	if p := g.c.Secrets.openProof(token); p != nil {
+		v.showProof(p)
+	} else if c := g.c.Secrets.openChallenge(token); c != nil && c.rung == keys.Delay {
+		v.showWait(c)
+	} else {
+		v.shown.err = ProofInvalid
+	}
+	return nil
+}
+
+func (v *visit) showProof(p *proofToken) {
+	switch {
+	case p.scope != v.scope:
+		v.shown.err = ProofInvalid
+	case p.account != v.account:
+		v.shown.err = ProofWrongAccount
+	default:
+		v.shown.id = p.id
+		v.shown.proof = keys.Proof{
+			Key: v.realm.space.Proof(idText(p.id)), Rung: p.rung,
+			Issued: p.issued, Expires: p.expires, Uses: 1,
+		}
+		if p.rung == keys.Verify {
+			v.shown.proof.Uses = verifyUses
+		}
+	}
+}
+
+// showWait takes a wait ticket for the proof that it is. It is bound to the
+// network that it was given to: a botnet must not wait in one place and guess
+// in another.
+func (v *visit) showWait(c *challengeToken) {
+	switch {
+	case c.scope != v.scope:
+		v.shown.err = ProofInvalid
+	case c.account != v.account:
+		v.shown.err = ProofWrongAccount
+	case c.network != v.ip.Wide():
+		v.shown.err = ProofWrongAddress
+	default:
+		v.shown.id, v.shown.ticket = c.id, c
+		v.shown.proof = keys.Proof{
+			Key: v.realm.space.Proof(idText(c.id)), Rung: keys.Delay, Wait: c.wait,
+			Issued: c.issued, NotBefore: c.notBefore(), Expires: c.expires, Uses: 1,
+		}
+	}
+}
+
+// judgeAnswer has the Solver look at challenge and answer, and returns the
+// proof of a right one, or why there is none.
+func (g *Guard) judgeAnswer(ctx context.Context, v *visit) (proof string, why ProofError, err error) {
+	c := g.c.Secrets.openChallenge(v.a.Challenge)
+	switch {
+	case g.c.Solver == nil || c == nil || c.scope != v.scope:
+		return "", ProofInvalid, nil
+	case c.account != v.account:
+		return "", ProofWrongAccount, nil
+	case g.now() >= c.expires:
+		return "", ProofExpired, nil
+	}
+	rung, err := g.c.Solver.Answer(ctx, v.scope.realm, v.flowName, v.account, c.id, v.a.Answer)
+	if err != nil {
+		return "", "", err
+	}
+	if !c.solvedBy(rung) {
+		return "", ProofWrongAnswer, nil
+	}
+	return g.prove(c, rung), "", nil
+}
+
+// credential is the id under which the flood guard lets v pass a flooded
+// address. A wait is none: every refusal gives one away for nothing, so a
+// flood could bring its own, and no wait lifts over the captcha that a flooded
+// address asks for.
+func (v *visit) credential(now int64) string {
+	switch p := &v.shown.proof; {
+	case v.device != nil && now < v.device.expires():
+		return idText(v.device.id)
+	case p.Rung > keys.Delay && now < p.Expires:
+		return idText(v.shown.id)
+	}
+	return ""
+}

@@ -1,0 +1,40 @@
+package escalation
+
+import (
+	"context"
+
+	"github.com/guardd/guardd/keys"
+)
+
+// Solve returns the proof that a solved challenge yields. rung is what was
+// shown: Captcha for a picture or a sound, Verify for a confirmed code. The
+// proof's id is the challenge's, so that however often a challenge is solved,
+// one proof's worth of guesses comes of it; its time of issue is the
+// challenge's, so that a revocation in between takes it along. The caller has
+// judged the answer. Errors: Faults (challenge: invalid, expired).
+func (g *Guard) Solve(ctx context.Context, challenge string, rung keys.Rung) (proof string, err error) {
+	c := g.c.Secrets.openChallenge(challenge)
+	switch {
+	case c == nil || !c.solvedBy(rung):
+		return "", Faults{{"challenge", "invalid"}}
+	case g.now() >= c.expires:
+		return "", Faults{{"challenge", "expired"}}
+	}
+	return g.prove(c, rung), nil
+}
+
+// solvedBy reports whether rung is one of the challenge's ways: a code always,
+// a picture only where a picture was asked for.
+func (t *challengeToken) solvedBy(rung keys.Rung) bool {
+	return rung == keys.Verify || rung == keys.Captcha && t.rung == keys.Captcha
+}
+
+func (g *Guard) prove(c *challengeToken, rung keys.Rung) string {
+	life := captchaProofLifetime
+	if rung == keys.Verify {
+		life = verifyProofLifetime
+	}
+	p := proofToken{scope: c.scope, rung: rung, id: c.id, account: c.account, issued: c.issued}
+	p.expires = max(g.now(), c.issued) + life
+	return g.c.Secrets.seal(forProof, p.encode())
+}

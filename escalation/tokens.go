@@ -1,0 +1,281 @@
+package escalation
+
+import (
+	"encoding/base64"
+	"net/netip"
+	"time"
+
+	"github.com/guardd/guardd/keys"
+)
+
+// Lifetimes in microseconds, judged by the store's clock.
+const (
+	challengeLifetime    = 600 * keys.Second
+	waitLifetime         = 600 * keys.Second // after not_before
+	captchaProofLifetime = 300 * keys.Second
+	verifyProofLifetime  = 600 * keys.Second
+	// verifyUses is how many guesses a confirmed code lets through: people
+	// mistype.
+	verifyUses = 5
+)
+
+// scope is what every token but a device's is bound to: it is sealed with it
+// and compared when it is opened.
+type scope struct {
+	realm string
+	flow  byte // index into Flows
+}
+
+func (s scope) write(w *writer) { w.text(s.realm); w.byte(s.flow) }
+
+func readScope(r *reader) scope { return scope{r.text(), r.byte()} }
+
+func idText(id [16]byte) string { return base64.RawURLEncoding.EncodeToString(id[:]) }
+
+// attemptToken is what an outcome is reported with: who guessed, and what the
+// guess took.
+type attemptToken struct {
+	scope
+	id       [16]byte
+	account  keys.Account
+	ip       keys.Address
+	stamp    int64
+	listed   bool // on the allow list: no ip and network tiers
+	device   bool // the known device with deviceID was asked about
+	breached bool
+	degraded bool // answered by the twin of instance
+	deviceID [16]byte
+	instance [8]byte
+	took     []keys.Took
+}
+
+const (
+	flagListed = 1 << iota
+	flagDevice
+	flagBreached
+	flagDegraded
+)
+
+func (t *attemptToken) expires() int64 { return t.stamp + keys.AttemptLifetime }
+
+func (t *attemptToken) encode() []byte {
+	w := writer{make([]byte, 0, 256)}
+	t.write(&w)
+	w.raw(t.id[:])
+	w.raw(t.account[:])
+	w.addr(t.ip.Addr())
+	w.num(t.stamp)
+	var flags byte
+	for i, on := range []bool{t.listed, t.device, t.breached, t.degraded} {
+		if on {
+			flags |= 1 << i
+		}
+	}
+	w.byte(flags)
+	if t.device {
+		w.raw(t.deviceID[:])
+	}
+	if t.degraded {
+		w.raw(t.instance[:])
+	}
+	for _, k := range t.took {
+		w.byte(byte(k.Tier))
+		w.num(int64(k.Limit))
+		w.num(k.In.Capacity)
+		w.num(k.In.Count)
+		w.num(k.In.Period)
+	}
+	return w.b
+}
+
+func decodeAttempt(b []byte) (*attemptToken, bool) {
+	r := reader{b: b}
+	t := &attemptToken{scope: readScope(&r)}
+	t.id, t.account = r.id(), r.id()
+	ip := r.addr()
+	t.ip = keys.AddressOf(ip)
+	t.stamp = r.num()
+	flags := r.byte()
+	t.listed, t.device = flags&flagListed != 0, flags&flagDevice != 0
+	t.breached, t.degraded = flags&flagBreached != 0, flags&flagDegraded != 0
+	if t.device {
+		t.deviceID = r.id()
+	}
+	if t.degraded {
+		t.instance = [8]byte(r.raw(8))
+	}
+	for len(r.b) > 0 {
+		k := keys.Took{Tier: keys.Tier(r.byte()), Limit: uint32(r.num())}
+		k.In = keys.Limit{Capacity: r.num(), Count: r.num(), Period: r.num()}
+		t.took = append(t.took, k)
+		r.bad = r.bad || !k.In.Exact()
+	}
+	return t, r.done() && ip.IsValid() && flags < flagDegraded<<1 && int(t.flow) < len(Flows)
+}
+
+// challengeToken is what a refused visitor can do something about. A wait is
+// also its own proof from notBefore on, bound to the network it was given to;
+// every challenge can be solved by a code.
+type challengeToken struct {
+	scope
+	rung      keys.Rung // Delay, Captcha, Verify
+	id        [16]byte
+	account   keys.Account
+	issued    int64
+	expires   int64
+	wait      int64        // for Delay
+	network   netip.Prefix // for Delay: Address.Wide
+	returnURL string
+}
+
+func (t *challengeToken) notBefore() int64 { return t.issued + t.wait }
+
+func (t *challengeToken) encode() []byte {
+	w := writer{make([]byte, 0, 160)}
+	t.write(&w)
+	w.byte(byte(t.rung))
+	w.raw(t.id[:])
+	w.raw(t.account[:])
+	w.num(t.issued)
+	w.num(t.expires - t.issued)
+	if t.rung == keys.Delay {
+		w.num(t.wait)
+		w.addr(t.network.Addr())
+	}
+	w.text(t.returnURL)
+	return w.b
+}
+
+func decodeChallenge(b []byte) (*challengeToken, bool) {
+	r := reader{b: b}
+	t := &challengeToken{scope: readScope(&r), rung: keys.Rung(r.byte()), id: r.id(), account: r.id()}
+	t.issued = r.num()
+	t.expires = t.issued + r.num()
+	if t.rung == keys.Delay {
+		t.wait = r.num()
+		switch a := r.addr(); {
+		case a.Is4():
+			t.network = netip.PrefixFrom(a, 24)
+		case a.Is6():
+			t.network = netip.PrefixFrom(a, 48)
+		}
+	}
+	t.returnURL = r.text()
+	return t, r.done() && t.rung >= keys.Delay && t.rung <= keys.Verify && int(t.flow) < len(Flows)
+}
+
+// proofToken is what a solved challenge gave; its id is the challenge's.
+type proofToken struct {
+	scope
+	rung    keys.Rung // Captcha, Verify
+	id      [16]byte
+	account keys.Account
+	issued  int64 // when the challenge was
+	expires int64
+}
+
+func (t *proofToken) encode() []byte {
+	w := writer{make([]byte, 0, 128)}
+	t.write(&w)
+	w.byte(byte(t.rung))
+	w.raw(t.id[:])
+	w.raw(t.account[:])
+	w.num(t.issued)
+	w.num(t.expires - t.issued)
+	return w.b
+}
+
+func decodeProof(b []byte) (*proofToken, bool) {
+	r := reader{b: b}
+	t := &proofToken{scope: readScope(&r), rung: keys.Rung(r.byte()), id: r.id(), account: r.id()}
+	t.issued = r.num()
+	t.expires = t.issued + r.num()
+	return t, r.done() && (t.rung == keys.Captcha || t.rung == keys.Verify) && int(t.flow) < len(Flows)
+}
+
+// maxDeviceAccounts is how many accounts of one browser a device token holds.
+const maxDeviceAccounts = 8
+
+// deviceToken is what a browser carries after a success: one entry an account,
+// newest first. Each has an id of its own, so that a token that somebody
+// planted in the browser shares no bucket with what is added to it.
+type deviceToken struct {
+	realm   string
+	entries []deviceEntry
+}
+
+type deviceEntry struct {
+	account keys.Account
+	id      [16]byte
+	issued  int64 // the stamp of the attempt that minted it
+}
+
+func (e *deviceEntry) expires() int64 { return e.issued + keys.DeviceLifetime }
+
+func (t *deviceToken) encode() []byte {
+	w := writer{make([]byte, 0, 128)}
+	w.text(t.realm)
+	for _, e := range t.entries {
+		w.raw(e.account[:])
+		w.raw(e.id[:])
+		w.num(e.issued)
+	}
+	return w.b
+}
+
+func decodeDevice(b []byte) (*deviceToken, bool) {
+	r := reader{b: b}
+	t := &deviceToken{realm: r.text()}
+	for len(r.b) > 0 {
+		t.entries = append(t.entries, deviceEntry{r.id(), r.id(), r.num()})
+	}
+	return t, r.done() && len(t.entries) <= maxDeviceAccounts
+}
+
+func (t *deviceToken) entry(a keys.Account) *deviceEntry {
+	for i := range t.entries {
+		if t.entries[i].account == a {
+			return &t.entries[i]
+		}
+	}
+	return nil
+}
+
+// openDevice returns the realm's own device token, or nil for anything else.
+func (s *Secrets) openDevice(realm, token string) *deviceToken {
+	if b, ok := s.open(forDevice, token); ok {
+		if t, ok := decodeDevice(b); ok && t.realm == realm {
+			return t
+		}
+	}
+	return nil
+}
+
+func (s *Secrets) openAttempt(token string) *attemptToken {
+	if b, ok := s.open(forAttempt, token); ok {
+		if t, ok := decodeAttempt(b); ok {
+			return t
+		}
+	}
+	return nil
+}
+
+func (s *Secrets) openChallenge(token string) *challengeToken {
+	if b, ok := s.open(forChallenge, token); ok {
+		if t, ok := decodeChallenge(b); ok {
+			return t
+		}
+	}
+	return nil
+}
+
+func (s *Secrets) openProof(token string) *proofToken {
+	if b, ok := s.open(forProof, token); ok {
+		if t, ok := decodeProof(b); ok {
+			return t
+		}
+	}
+	return nil
+}
+
+func micros(t int64) time.Time { return time.UnixMicro(t).UTC() }

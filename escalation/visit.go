@@ -1,0 +1,165 @@
+package escalation
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/binary"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/guardd/guardd/keys"
+)
+
+// Limits of what a handler may send, in bytes. Visitors choose the user agent,
+// so its limit is beyond what servers accept as a header.
+const (
+	maxRequestID = 128
+	maxChannel   = 64
+	maxUserAgent = 8192
+	maxReturnURL = 400
+	minTag       = 16
+	maxTag       = 64
+)
+
+// visit is one Attempt, checked and resolved.
+type visit struct {
+	a         *Attempt
+	realm     *liveRealm
+	flow      *flowRules
+	flowName  string
+	scope     scope
+	account   keys.Account
+	ip        keys.Address
+	listed    listing
+	device    *deviceEntry // what the token claims for this account
+	badDevice bool         // a token was shown that is none
+	shown     shown
+	floodK    int64 // the address' size as the flood guard knows it; 0: not asked
+}
+
+// visit checks a and resolves names. The error is Faults.
+func (l *live) visit(a *Attempt) (*visit, error) {
+	v, faults := &visit{a: a}, &faultList{}
+	realm, flow := a.Realm, a.Flow
+	if realm == "" {
+		realm = DefaultRealm
+	}
+	if flow == "" {
+		flow = DefaultFlow
+	}
+	index := slices.Index(Flows, flow)
+	if index < 0 {
+		faults.add("flow", "unknown")
+	}
+	if v.realm = l.realms[realm]; v.realm == nil {
+		faults.add("realm", "unknown")
+	}
+	var err error
+	if v.realm == nil {
+		_, err = keys.Fold.Apply(a.Account)
+	} else {
+		v.account, err = v.realm.account(a.Account)
+	}
+	if err != nil {
+		faults.add("account", "%v", err)
+	}
+	if v.ip, err = keys.ParseAddress(a.IP); err != nil {
+		faults.add("ip", "%v", err)
+	}
+	checkRequest(a, faults)
+	if v.realm != nil && a.ReturnURL != "" {
+		checkReturnURL(a.ReturnURL, v.realm.origins, faults)
+	}
+	if len(faults.all) > 0 {
+		return nil, faults.all
+	}
+	v.flowName, v.flow = flow, v.realm.flows[index]
+	v.scope = scope{realm, byte(index)}
+	v.listed = v.realm.lists.lookup(v.ip)
+	return v, nil
+}
+
+// checkRequest checks what needs no policy.
+func checkRequest(a *Attempt, faults *faultList) {
+	text := func(field, s string, most int) {
+		switch {
+		case len(s) > most:
+			faults.add(field, "too_long")
+		case !utf8.ValidString(s):
+			faults.add(field, "invalid_utf8")
+		case strings.ContainsFunc(s, unicode.IsControl):
+			faults.add(field, "control")
+		}
+	}
+	text("request_id", a.RequestID, maxRequestID)
+	text("channel", a.Channel, maxChannel)
+	text("user_agent", a.UserAgent, maxUserAgent)
+	if n := len(a.PasswordTag); n > 0 {
+		switch {
+		case strings.Trim(a.PasswordTag, "0123456789abcdefABCDEF") != "":
+			faults.add("password_tag", "not_hex")
+		case n < minTag:
+			faults.add("password_tag", "too_short")
+		case n > maxTag:
+			faults.add("password_tag", "too_long")
+		}
+	}
+	switch {
+	case a.Challenge != "" && a.Answer == "":
+		faults.add("answer", "missing")
+	case a.Challenge == "" && a.Answer != "":
+		faults.add("challenge", "missing")
+	case a.Challenge != "" && a.Proof != "":
+		faults.add("proof", "not_with_challenge")
+	}
+}
+
+// checkReturnURL accepts what begins with an allowed origin and goes on as a
+// path, query or fragment. The text itself is compared, because parsers differ
+// on what the host is (https://good\@evil): what is beyond plain ASCII or has
+// a backslash is refused.
+func checkReturnURL(s string, origins []string, faults *faultList) {
+	if len(s) > maxReturnURL {
+		faults.add("return_url", "too_long")
+		return
+	}
+	plain := !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r >= 0x7F || r == '\\' })
+	ok := plain && slices.ContainsFunc(origins, func(o string) bool {
+		rest, found := strings.CutPrefix(s, o)
+		return found && (rest == "" || strings.ContainsRune("/?#", rune(rest[0])))
+	})
+	if !ok {
+		faults.add("return_url", "not_allowed")
+	}
+}
+
+// request identifies a repeat. The id is hashed, because it is the handler's
+// and may hold a name; the body is everything else that was sent.
+func (v *visit) request() keys.Request {
+	a := v.a
+	if a.RequestID == "" {
+		return keys.Request{}
+	}
+	breached := "n"
+	if a.PasswordBreached {
+		breached = "y"
+	}
+	id := v.fingerprint("id", v.scope.realm, v.flowName, a.RequestID)
+	body := v.fingerprint("body", v.scope.realm, v.flowName, a.Account, a.IP, a.Device, a.Proof, a.Challenge, a.Answer,
+		a.ReturnURL, a.UserAgent, a.Channel, breached, a.PasswordTag)
+	return keys.Request{Key: v.realm.space.Request(v.flowName, idText(id)), Body: body}
+}
+
+// fingerprint is a keyed hash of the parts, each with its length before it.
+func (v *visit) fingerprint(parts ...string) [16]byte {
+	m := hmac.New(sha256.New, v.realm.requests)
+	var n [4]byte
+	for _, p := range parts {
+		binary.BigEndian.PutUint32(n[:], uint32(len(p)))
+		m.Write(n[:])
+		m.Write([]byte(p))
+	}
+	return [16]byte(m.Sum(nil)[:16])
+}
