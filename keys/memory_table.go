@@ -77,15 +77,9 @@ func (t *table) read(at int, cells []Cell) Bucket {
 // write stores b, which will be full again at full by the twin's own clock.
 // An entry keeps the later of its old and new such times, because limits may
 // change back; only a stamp that went back (a broken clock was mended) starts
-// anew. A full bucket is not stored: a missing one says the same.
+// anew.
 func (t *table) write(h hash, b *Bucket, full int64, shared bool) {
 	at := t.find(h)
-	if b.blank() {
-		if at >= 0 {
-			t.remove(at)
-		}
-		return
-	}
 	if at >= 0 {
 		old := t.entry(t.index[at])
 		if int64(old[entryStamp]) <= b.Stamp {
@@ -104,16 +98,6 @@ func (t *table) write(h hash, b *Bucket, full int64, shared bool) {
 		}
 	}
 	t.pack(t.index[at], h, b, full, shared)
-}
-
-// blank reports whether a missing bucket says the same.
-func (b *Bucket) blank() bool {
-	for _, c := range b.Cells {
-		if c.Spent > 0 {
-			return false
-		}
-	}
-	return !b.Distrust || len(b.Cells) == 0
 }
 
 func (t *table) pack(ref uint32, h hash, b *Bucket, full int64, shared bool) {

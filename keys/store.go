@@ -292,7 +292,8 @@ type Return struct {
 	// PlaceKey is where Success (the first outcome or the second) writes the
 	// familiar place, "" for none. It bears Stamp, and never goes back.
 	PlaceKey string
-	// FailuresKey holds the times of the account's last failures, "" for none.
+	// FailuresKey holds the times of the account's last MaxFailures failures in
+	// the order they came, "" for none.
 	FailuresKey string
 }
 

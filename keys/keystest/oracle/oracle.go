@@ -4,7 +4,12 @@
 // it does not know: the share of a degraded instance, and bounds on memory.
 package oracle
 
-import "math/big"
+import (
+	"fmt"
+	"math/big"
+	"reflect"
+	"strings"
+)
 
 // Thresholds are ten-thousandths of the capacity, or one of these.
 const (
@@ -214,4 +219,26 @@ func (l Limit) toFull() *big.Rat {
 func (l Limit) fits(most int64) bool {
 	return l.Capacity >= 1 && l.Count >= 1 && l.Period >= 1 && l.Count <= most &&
 		l.units().Cmp(num(most)) <= 0 && new(big.Int).Add(l.units(), num(l.Count)).Cmp(num(exact)) <= 0
+}
+
+// Diff says in what b differs from a, "" for nothing.
+func (a Answer) Diff(b Answer) string {
+	var d []string
+	if len(a.Limits) != len(b.Limits) {
+		d = append(d, fmt.Sprintf("%d limits, not %d", len(b.Limits), len(a.Limits)))
+	}
+	for i := range min(len(a.Limits), len(b.Limits)) {
+		x, y := a.Limits[i], b.Limits[i]
+		if x.counted = y.counted; x != y {
+			d = append(d, fmt.Sprintf("limit %+v, not %+v", y, x))
+		}
+	}
+	a.Limits, b.Limits = nil, nil
+	va, vb := reflect.ValueOf(a), reflect.ValueOf(b)
+	for i := range va.NumField() {
+		if x, y := va.Field(i).Interface(), vb.Field(i).Interface(); !reflect.DeepEqual(x, y) {
+			d = append(d, fmt.Sprintf("%s %v, not %v", va.Type().Field(i).Name, y, x))
+		}
+	}
+	return strings.Join(d, "\n")
 }

@@ -1,0 +1,16 @@
+package keys_test
+
+import (
+	"testing"
+
+	"github.com/guardd/guardd/keys"
+	"github.com/guardd/guardd/keys/keystest"
+)
+
+func TestTwinWalksWithTheOracle(t *testing.T) {
+	steps := 10_000
+	if testing.Short() {
+		steps = 1_000
+	}
+	keystest.Walk(t, 20, steps, keystest.Named{Name: "twin", Subject: keystest.Twin{Memory: keys.NewMemory(keys.MemoryConfig{})}})
+}
