@@ -49,7 +49,7 @@ func answering(t *testing.T, status int, media, body string) string {
 	return s.URL
 }
 
-var login = client.AttemptRequest{Account: "alice", IP: "192.0.2.1:1234"}
+var guess = client.AttemptRequest{Account: "alice", IP: "192.0.2.1:1234"}
 
 // A login handler must not pull guardd's own dependencies into its program.
 func TestTheClientImportsTheStandardLibraryOnly(t *testing.T) {
@@ -93,7 +93,7 @@ func TestTheKeyAndTheBodyAreSent(t *testing.T) {
 	}))
 	defer s.Close()
 	g := open(t, client.Config{URL: s.URL + "/x/", Key: "k"})
-	q := login
+	q := guess
 	q.RequestID = "id"
 	_, e1 := g.Attempt(context.Background(), q)
 	_, e2 := g.Outcome(context.Background(), client.OutcomeRequest{Attempt: "t", Account: "alice", Outcome: client.OutcomeSuccess})
@@ -149,7 +149,7 @@ func TestProceedWithoutADecision(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			a, err := g.Attempt(context.Background(), login)
+			a, err := g.Attempt(context.Background(), guess)
 			g.Close()
 			if err == nil || a == nil {
 				t.Errorf("%s, policy %d: silent: %v %v", row.name, policy, a, err)
@@ -173,20 +173,20 @@ func TestACancelledAttemptNeverProceeds(t *testing.T) {
 	defer s.Close()
 	ctx, hangUp := context.WithCancel(context.Background())
 	hangUp()
-	a, err := open(t, client.Config{URL: s.URL}).Attempt(ctx, login)
+	a, err := open(t, client.Config{URL: s.URL}).Attempt(ctx, guess)
 	if !errors.Is(err, context.Canceled) || a.Proceed || !a.Unreachable {
 		t.Errorf("%+v %v", a, err)
 	}
 	ctx, cancel := context.WithDeadline(context.Background(), time.Unix(1, 0)) // the caller's own deadline is not the visitor's
 	defer cancel()
-	a, err = open(t, client.Config{URL: s.URL}).Attempt(ctx, login)
+	a, err = open(t, client.Config{URL: s.URL}).Attempt(ctx, guess)
 	if !errors.Is(err, context.DeadlineExceeded) || !a.Proceed || !a.Unreachable {
 		t.Errorf("%+v %v", a, err)
 	}
 }
 
 func TestNamesThatJSONWouldChangeAreRefused(t *testing.T) {
-	q := login
+	q := guess
 	q.Account = "alice\xff"
 	a, err := open(t, client.Config{URL: "http://127.0.0.1:1"}).Attempt(context.Background(), q)
 	var p *client.Problem
@@ -199,7 +199,7 @@ func TestProblemsAreTyped(t *testing.T) {
 	url := answering(t, 400, "application/problem+json; charset=utf-8",
 		`{"type":"`+client.ProblemBase+client.ProblemInvalid+`","title":"Invalid request","status":400,"detail":"d","errors":[{"field":"account","reason":"empty"},{"field":"ip","reason":"list"}]}`)
 	g := open(t, client.Config{URL: url})
-	_, e1 := g.Attempt(context.Background(), login)
+	_, e1 := g.Attempt(context.Background(), guess)
 	_, e2 := g.Outcome(context.Background(), client.OutcomeRequest{Attempt: "x"})
 	e3 := g.Revoke(context.Background(), client.RevokeRequest{})
 	for _, err := range []error{e1, e2, e3} {
@@ -242,7 +242,7 @@ func brokenOnce(t *testing.T, n int, read bool) (url string, ids func() []string
 func TestABrokenConnectionIsTriedOnceMoreUnderTheSameRequestID(t *testing.T) {
 	for _, read := range []bool{false, true} {
 		url, ids := brokenOnce(t, 1, read)
-		a, err := open(t, client.Config{URL: url}).Attempt(context.Background(), login)
+		a, err := open(t, client.Config{URL: url}).Attempt(context.Background(), guess)
 		if err != nil || !a.Proceed || a.Unreachable {
 			t.Errorf("read %v: %+v %v", read, a, err)
 		}
@@ -251,7 +251,7 @@ func TestABrokenConnectionIsTriedOnceMoreUnderTheSameRequestID(t *testing.T) {
 		}
 	}
 	url, ids := brokenOnce(t, 2, true)
-	if a, err := open(t, client.Config{URL: url}).Attempt(context.Background(), login); err == nil || !a.Unreachable || len(ids()) != 2 {
+	if a, err := open(t, client.Config{URL: url}).Attempt(context.Background(), guess); err == nil || !a.Unreachable || len(ids()) != 2 {
 		t.Errorf("two breaks: %+v %v after %q", a, err, ids())
 	}
 	for name, call := range map[string]func(*client.Client) error{
@@ -274,7 +274,7 @@ func TestEveryAttemptHasItsOwnRequestID(t *testing.T) {
 	url, ids := brokenOnce(t, 0, true)
 	g := open(t, client.Config{URL: url})
 	for range 3 {
-		if _, err := g.Attempt(context.Background(), login); err != nil {
+		if _, err := g.Attempt(context.Background(), guess); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -287,7 +287,7 @@ func TestAnAnswerIsNotTriedAgain(t *testing.T) {
 	var n atomic.Int64
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { n.Add(1); w.WriteHeader(503) }))
 	defer s.Close()
-	if _, err := open(t, client.Config{URL: s.URL}).Attempt(context.Background(), login); err == nil || n.Load() != 1 {
+	if _, err := open(t, client.Config{URL: s.URL}).Attempt(context.Background(), guess); err == nil || n.Load() != 1 {
 		t.Errorf("%d requests, %v", n.Load(), err)
 	}
 }
@@ -316,7 +316,7 @@ func TestASilentGuarddIsGivenUpAfter150Milliseconds(t *testing.T) {
 			t.Fatal(err)
 		}
 		begun := time.Now()
-		a, err := g.Attempt(context.Background(), login)
+		a, err := g.Attempt(context.Background(), guess)
 		if !errors.Is(err, context.DeadlineExceeded) || !a.Unreachable || !a.Proceed || tries != 1 {
 			t.Errorf("%+v %v after %d tries", a, err, tries)
 		}
@@ -384,7 +384,7 @@ func TestADelayIsWaitedOutOnRequestOnly(t *testing.T) {
 					ctx, cancel = context.WithTimeout(ctx, row.deadline)
 					defer cancel()
 				}
-				q := login
+				q := guess
 				q.Challenge, q.Answer = "c", "a"
 				a, err := g.Attempt(ctx, q)
 				if err != nil || a.Proceed != row.proceed || !slices.Equal(*proofs, row.proofs) || time.Since(begun) != row.took {
@@ -407,7 +407,7 @@ func TestACancelledWaitNeverProceeds(t *testing.T) {
 		}
 		ctx, hangUp := context.WithCancel(context.Background())
 		time.AfterFunc(time.Second/2, hangUp)
-		if a, err := g.Attempt(ctx, login); err != nil || a.Proceed || a.Action != client.ActionDelay {
+		if a, err := g.Attempt(ctx, guess); err != nil || a.Proceed || a.Action != client.ActionDelay {
 			t.Errorf("%+v %v", a, err)
 		}
 	})
