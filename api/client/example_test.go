@@ -68,7 +68,7 @@ func ExampleClient() {
 	}
 	defer guard.Close()
 
-	for _, password := range []string{"123456", "password", "qwerty", "letmein"} {
+	for _, password := range []string{"123456", "password", "qwerty", "letmein", "dragon"} {
 		form := url.Values{"account": {"alice"}, "password": {password}}
 		r := httptest.NewRequest(http.MethodPost, "/login", strings.NewReader(form.Encode()))
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
@@ -77,6 +77,7 @@ func ExampleClient() {
 		fmt.Print(w.Body)
 	}
 	// Output:
+	// failure
 	// failure
 	// failure
 	// failure
