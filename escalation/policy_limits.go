@@ -98,7 +98,7 @@ func (l *Limit) checkNumbers(effects [4]keys.Effect, path string, faults *faultL
 		faults.add(path+".capacity", "%v", keys.ErrCapacity)
 	case limit.Zero():
 		return limit, true
-	case !worst(l.Tier, limit, effects).Exact():
+	case !fits(l.Tier, limit, effects):
 		faults.add(path+".capacity", "%v (counting a shared address of k = %d, and what a posture divides by)", keys.ErrInexact, keys.MaxK)
 	default:
 		return limit, true
@@ -106,19 +106,20 @@ func (l *Limit) checkNumbers(effects [4]keys.Effect, path string, faults *faultL
 	return keys.Limit{}, false
 }
 
-// worst is the largest that a valid limit of the tier can become.
-func worst(tier string, l keys.Limit, effects [4]keys.Effect) keys.Limit {
+// fits reports whether a limit stays in the exact range whatever it is scaled
+// by: the largest k, every posture.
+func fits(tier string, l keys.Limit, effects [4]keys.Effect) bool {
 	switch tier {
 	case "ip", "network", "flood":
-		return l.Times(keys.MaxK)
+		return l.Times(keys.MaxK).Exact()
 	case "global":
-		div := int64(1)
 		for _, e := range effects {
-			div = max(div, e.Divisor)
+			if !l.Tighten(max(e.Divisor, 1)).Exact() {
+				return false
+			}
 		}
-		return l.Tighten(div)
 	}
-	return l
+	return true
 }
 
 // checkNetwork reports an ip row whose network row, when it follows it, would
@@ -133,7 +134,7 @@ func (f *Flow) checkNetwork(ip int, path string, faults *faultList) {
 		if !on {
 			continue
 		}
-		if limit, err := row.limit(); err != nil || !limit.Times(keys.MaxK).Exact() {
+		if limit, err := row.limit(); err != nil || !fits(n.Tier, limit, [4]keys.Effect{}) {
 			faults.add(path+".capacity", "%v (counting that tier network is %d x this)", keys.ErrInexact, networkTimes)
 		}
 	}

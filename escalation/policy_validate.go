@@ -17,10 +17,10 @@ import (
 var realmName = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`)
 
 // Bounds of the delay rung. A wait under a millisecond would be answered as
-// retry_after_ms 0, "no wait"; nobody waits longer than an hour.
+// retry_after_ms 0, "no wait"; nobody waits longer than ten minutes.
 const (
 	minWait = time.Millisecond
-	maxWait = time.Hour
+	maxWait = 10 * time.Minute
 )
 
 // faultList collects faults.

@@ -2,6 +2,7 @@ package escalation
 
 import (
 	"encoding/base64"
+	"encoding/binary"
 	"net/netip"
 	"time"
 
@@ -80,7 +81,7 @@ func (t *attemptToken) encode() []byte {
 	}
 	for _, k := range t.took {
 		w.byte(byte(k.Tier))
-		w.num(int64(k.Limit))
+		w.b = binary.LittleEndian.AppendUint32(w.b, k.Limit)
 		w.num(k.In.Capacity)
 		w.num(k.In.Count)
 		w.num(k.In.Period)
@@ -105,7 +106,7 @@ func decodeAttempt(b []byte) (*attemptToken, bool) {
 		t.instance = [8]byte(r.raw(8))
 	}
 	for len(r.b) > 0 {
-		k := keys.Took{Tier: keys.Tier(r.byte()), Limit: uint32(r.num())}
+		k := keys.Took{Tier: keys.Tier(r.byte()), Limit: binary.LittleEndian.Uint32(r.raw(4))}
 		k.In = keys.Limit{Capacity: r.num(), Count: r.num(), Period: r.num()}
 		t.took = append(t.took, k)
 		r.bad = r.bad || !k.In.Exact()
