@@ -1,0 +1,241 @@
+package redisstore
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/guardd/guardd/keys"
+)
+
+var (
+	//go:embed bucket.lua
+	bucketLua string
+	//go:embed take.lua
+	takeLua string
+	//go:embed give.lua
+	giveLua string
+	//go:embed revoke.lua
+	revokeLua string
+
+	takeScript   = newScript(bucketLua + takeLua)
+	giveScript   = newScript(bucketLua + giveLua)
+	revokeScript = newScript(bucketLua + revokeLua)
+)
+
+type script struct{ text, sha string }
+
+func newScript(text string) script { return script{text, redis.NewScript(text).Hash()} }
+
+// DefaultDeadline is what one call may take (DESIGN section 6).
+const DefaultDeadline = 5 * time.Millisecond
+
+// Config makes a Store.
+type Config struct {
+	// Client is the connection; Open makes one that keeps deadlines.
+	Client redis.UniversalClient
+	// Deadline bounds every call of the Store, beside its context; 0 means
+	// DefaultDeadline.
+	Deadline time.Duration
+}
+
+// Store is a keys.Store and keys.Records in Redis. It is safe for concurrent
+// use. Any number of Stores, in any number of processes, share one count.
+//
+// An error says that nobody knows whether the call happened (Kind names it);
+// the context's own error is in its chain when time ran out. A call that Redis
+// comes to only after its deadline changes nothing there: the deadline travels
+// with it, in Redis's time, as soon as one reply has shown what that is.
+type Store struct {
+	client   redis.UniversalClient
+	deadline time.Duration
+	clock    clock
+}
+
+var (
+	_ keys.Store   = (*Store)(nil)
+	_ keys.Records = (*Store)(nil)
+)
+
+// New returns a Store. It does not connect: a Redis that is down when guardd
+// starts is no different from one that goes down later.
+func New(c Config) *Store {
+	if c.Deadline <= 0 {
+		c.Deadline = DefaultDeadline
+	}
+	return &Store{client: c.Client, deadline: c.Deadline, clock: clock{start: time.Now()}}
+}
+
+// Load sends the scripts, so that the first decision need not. A Redis that
+// has lost them (restart, SCRIPT FLUSH, failover) is given them again by the
+// call that finds out.
+func (s *Store) Load(ctx context.Context) error {
+	for _, sc := range []script{takeScript, giveScript, revokeScript} {
+		if err := s.client.ScriptLoad(ctx, sc.text).Err(); err != nil {
+			return wrap("load scripts", err)
+		}
+	}
+	return nil
+}
+
+// Take implements keys.Store.
+func (s *Store) Take(ctx context.Context, ask *keys.Ask, ans *keys.Answer) error {
+	if err := ask.Validate(); err != nil {
+		return err
+	}
+	format, rules := ask.Rules.Wire()
+	if rules == "" {
+		return fmt.Errorf("%w: rules of a share are not for a shared store", keys.ErrAsk)
+	}
+	ctx, cancel := s.within(ctx)
+	defer cancel()
+	c := packAsk(ask, s.until(ctx, ask.Now, ask.Deadline))
+	sent := s.clock.now()
+	v, err := s.eval(ctx, takeScript, c.keys, c.head, rules, format)
+	if err != nil {
+		return wrap("take", err)
+	}
+	if err := readAnswer(ask, v, ans); err != nil {
+		return wrap("take", err)
+	}
+	if ask.Now == 0 && !ans.Replayed {
+		s.clock.learn(sent, ans.Now)
+	}
+	return nil
+}
+
+// Give implements keys.Store.
+func (s *Store) Give(ctx context.Context, ret *keys.Return, rcp *keys.Receipt) error {
+	if err := ret.Validate(); err != nil {
+		return err
+	}
+	var format, rules string
+	if len(ret.Took) > 0 {
+		if format, rules = ret.Rules.Wire(); rules == "" {
+			return fmt.Errorf("%w: rules of a share are not for a shared store", keys.ErrAsk)
+		}
+	}
+	ctx, cancel := s.within(ctx)
+	defer cancel()
+	c, took := packReturn(ret, s.until(ctx, ret.Now, ret.Deadline))
+	args := []any{c.head, took}
+	if len(took) > 0 {
+		args = append(args, rules, format)
+	}
+	sent := s.clock.now()
+	v, err := s.eval(ctx, giveScript, c.keys, args...)
+	if err != nil {
+		return wrap("give", err)
+	}
+	if err := readReceipt(v, rcp); err != nil {
+		return wrap("give", err)
+	}
+	if ret.Now == 0 {
+		s.clock.learn(sent, rcp.Now)
+	}
+	return nil
+}
+
+// Put implements keys.Records.
+func (s *Store) Put(ctx context.Context, key string, value []byte, ttl int64) error {
+	ms, err := lifetime(key, ttl)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := s.within(ctx)
+	defer cancel()
+	return wrap("put", s.client.Do(ctx, "set", key, value, "px", ms).Err())
+}
+
+// Revoke implements keys.Records.
+func (s *Store) Revoke(ctx context.Context, key string, now, ttl int64) (int64, error) {
+	ms, err := lifetime(key, ttl)
+	if err != nil {
+		return 0, err
+	}
+	ctx, cancel := s.within(ctx)
+	defer cancel()
+	var c call
+	c.number(now)
+	v, err := s.eval(ctx, revokeScript, []string{key}, c.head, ms)
+	if err != nil {
+		return 0, wrap("revoke", err)
+	}
+	r := reply{s: v}
+	now = r.number()
+	return now, wrap("revoke", r.end())
+}
+
+func lifetime(key string, ttl int64) (ms int64, err error) {
+	if key == "" || ttl <= 0 {
+		return 0, fmt.Errorf("%w: a record needs a key and a lifetime", keys.ErrAsk)
+	}
+	return (ttl-1)/1000 + 1, nil
+}
+
+// within bounds ctx by the Store's deadline; a shorter one of the caller stays.
+func (s *Store) within(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, s.deadline)
+}
+
+// until is the deadline that goes with a call, in the store's time: the
+// caller's, or that of ctx when the store's clock decides. 0 is none.
+func (s *Store) until(ctx context.Context, now, deadline int64) int64 {
+	if now != 0 {
+		return deadline // the caller owns time
+	}
+	end, _ := ctx.Deadline()
+	mine := s.clock.in(end)
+	if deadline == 0 || mine != 0 && mine < deadline {
+		return mine
+	}
+	return deadline
+}
+
+// eval runs a script. Only NOSCRIPT, which says that nothing ran, makes it go
+// out again: whole, which also loads it, on whichever node the keys live.
+func (s *Store) eval(ctx context.Context, sc script, keys []string, args ...any) (string, error) {
+	all := make([]any, 0, 3+len(keys)+len(args))
+	all = append(all, "evalsha", sc.sha, len(keys))
+	for _, k := range keys {
+		all = append(all, k)
+	}
+	all = append(all, args...)
+	for {
+		cmd := once{redis.NewStringCmd(ctx, all...)}
+		cmd.SetFirstKeyPos(3)
+		err := s.client.Process(ctx, cmd)
+		if err == nil {
+			return cmd.Val(), nil
+		}
+		if all[0] != "evalsha" || !redis.HasErrorPrefix(err, "NOSCRIPT") {
+			return "", err
+		}
+		all[0], all[1] = "eval", sc.text
+	}
+}
+
+// once is a command that a cluster client may redirect but must not repeat
+// after a broken connection: it may have happened.
+type once struct{ *redis.StringCmd }
+
+// NoRetry implements redis.Cmder.
+func (once) NoRetry() bool { return true }
+
+// wrap says which call failed, and puts context.DeadlineExceeded in the chain
+// when time ran out, wherever that was noticed.
+func wrap(call string, err error) error {
+	if err == nil {
+		return nil
+	}
+	var t net.Error
+	if errors.As(err, &t) && t.Timeout() && !errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("redis: %s: %w: %w", call, context.DeadlineExceeded, err)
+	}
+	return fmt.Errorf("redis: %s: %w", call, err)
+}

@@ -1,0 +1,208 @@
+package redisstore
+
+import (
+	"encoding/binary"
+	"errors"
+	"math"
+
+	"github.com/guardd/guardd/keys"
+)
+
+// What goes to a script and comes back is one packed string each: Lua unpacks
+// it in one call, and go-redis reads it without a slice of interfaces. Numbers
+// are little-endian doubles, small ones bytes.
+
+// call collects the keys of one script call. A mark that does not apply is left
+// out and pointed at by 0: an empty key would move the call to another slot of a
+// cluster.
+type call struct {
+	keys []string
+	head []byte
+}
+
+func (c *call) number(n ...int64) {
+	for _, v := range n {
+		c.head = binary.LittleEndian.AppendUint64(c.head, math.Float64bits(float64(v)))
+	}
+}
+
+func (c *call) small(n ...uint8) { c.head = append(c.head, n...) }
+
+// key passes a key and tells the script where it is.
+func (c *call) key(keys ...string) {
+	for _, k := range keys {
+		if k == "" {
+			c.small(0)
+			continue
+		}
+		c.keys = append(c.keys, k)
+		c.small(uint8(len(c.keys)))
+	}
+}
+
+func flag(b bool) uint8 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// packAsk makes the call of take.lua.
+func packAsk(a *keys.Ask, deadline int64) call {
+	c := call{keys: make([]string, 0, len(a.Keys)+9), head: make([]byte, 0, 128)}
+	p := &a.Proof
+	c.number(a.Now, deadline, a.Cost, a.Device.Issued, a.Device.Expires,
+		p.Wait, p.Issued, p.NotBefore, p.Expires, p.Uses)
+	c.small(uint8(a.Floor), flag(a.Shadow), uint8(p.Rung))
+	c.key(a.StateKey, a.SuspectKeys[0], a.SuspectKeys[1], a.KKeys[0], a.KKeys[1],
+		a.RevokedKey, a.PlaceKey, p.Key, a.Request.Key)
+	c.small(uint8(len(c.keys) + 1))
+	c.keys = append(c.keys, a.Keys...)
+	c.head = append(append(c.head, a.AttemptID[:]...), a.Request.Body[:]...)
+	return c
+}
+
+// Slots of a rules table, as bucket.lua lists them.
+const (
+	slotHead  = 17 // the first tier
+	slotTier  = 6
+	slotLimit = 11
+)
+
+// packReturn makes the call of give.lua, and what it gives back.
+func packReturn(r *keys.Return, deadline int64) (c call, took []byte) {
+	c = call{keys: make([]string, 0, len(r.Took)+6), head: make([]byte, 0, 48)}
+	c.number(r.Now, deadline, r.Stamp, r.Expires)
+	c.small(uint8(r.Outcome))
+	place := r.PlaceKey
+	if r.Outcome != keys.Success {
+		place = ""
+	}
+	c.key(r.OutcomeKey, r.FailuresKey, place)
+	if len(r.Took) == 0 || !r.Outcome.GivesBack() {
+		c.key("", "", "")
+		return c, nil
+	}
+	c.key(r.StateKey, r.KKeys[0], r.KKeys[1])
+	limits := 0
+	for i := range r.Rules.Tiers() {
+		limits += len(r.Rules.Tiers()[i].Limits)
+	}
+	results := slotHead + slotTier*len(r.Rules.Tiers()) + slotLimit*limits
+	taken := call{}
+	slot := slotHead
+	for t := range r.Rules.Tiers() {
+		tier, passed := &r.Rules.Tiers()[t], false
+		for i := range tier.Limits {
+			for _, k := range r.Took {
+				if k.Tier != tier.Tier || k.Limit != tier.Limits[i].ID() {
+					continue
+				}
+				if !passed {
+					passed = true
+					c.keys = append(c.keys, r.Keys[t])
+				}
+				taken.number(int64(len(c.keys)), int64(slot), int64(results), int64(i),
+					k.In.Capacity, k.In.Count, k.In.Period)
+			}
+		}
+		slot += slotTier + slotLimit*len(tier.Limits)
+		results += 2 * len(tier.Limits)
+	}
+	return c, taken.head
+}
+
+var errReply = errors.New("the script's reply is not understood")
+
+// reply reads what a script packed.
+type reply struct {
+	s   string
+	bad bool
+}
+
+func (r *reply) small() uint8 {
+	if len(r.s) < 1 {
+		r.bad = true
+		return 0
+	}
+	b := r.s[0]
+	r.s = r.s[1:]
+	return b
+}
+
+func (r *reply) number() int64 {
+	if len(r.s) < 8 {
+		r.bad = true
+		return 0
+	}
+	var u uint64
+	for i := 7; i >= 0; i-- {
+		u = u<<8 | uint64(r.s[i])
+	}
+	r.s = r.s[8:]
+	return int64(math.Float64frombits(u))
+}
+
+// replayed marks the first answer to a request, given again.
+const replayed = 16
+
+// readAnswer fills ans from a reply of take.lua.
+func readAnswer(a *keys.Ask, s string, ans *keys.Answer) error {
+	limits := ans.Limits[:0]
+	r := reply{s: s}
+	status := r.small()
+	*ans = keys.Answer{Status: keys.Status(status), Now: r.number(), ID: a.AttemptID, Limits: limits}
+	if ans.Status == keys.Late || ans.Status == keys.Conflict {
+		return r.end()
+	}
+	if status == replayed {
+		ans.Status, ans.Replayed = keys.Decided, true
+	}
+	shape := r.number()
+	ans.Wait = r.number()
+	ans.Baseline = keys.Limit{Capacity: r.number(), Count: r.number(), Period: r.number()}
+	ans.Let, ans.Taken = r.small() == 1, r.small() == 1
+	ans.Needed, ans.Causes, ans.Posture = keys.Rung(r.small()), keys.Cause(r.small()), keys.Posture(r.small())
+	ans.K = [2]int64{int64(r.small()), int64(r.small())}
+	ans.Device, ans.Familiar, ans.Proof = keys.DeviceState(r.small()), r.small() == 1, keys.ProofState(r.small())
+	if len(r.s) < len(ans.ID) {
+		return errReply
+	}
+	r.s = r.s[copy(ans.ID[:], r.s):]
+	if shape != int64(a.Rules.Shape()) {
+		return nil // a repeat under other rules
+	}
+	for t := range a.Rules.Tiers() {
+		for i := range a.Rules.Tiers()[t].Limits {
+			l := keys.LimitAnswer{Tier: t, Index: i}
+			l.Limit, _ = a.Rules.Limit(t, i, &ans.InForce)
+			code := r.small()
+			l.Looked, l.Took, l.Rung = code&1 != 0, code&2 != 0, keys.Rung(code>>2)
+			l.Left = r.number()
+			ans.Limits = append(ans.Limits, l)
+		}
+	}
+	if ans.Replayed { // the rules' numbers may have changed since
+		for i := range ans.Limits {
+			ans.Limits[i].Limit = keys.Limit{Capacity: r.number(), Count: r.number(), Period: r.number()}
+		}
+	}
+	return r.end()
+}
+
+// readReceipt fills rcp from a reply of give.lua.
+func readReceipt(s string, rcp *keys.Receipt) error {
+	r := reply{s: s}
+	*rcp = keys.Receipt{Status: keys.Status(r.small()), Now: r.number(), Expired: r.small() == 1}
+	rcp.Recorded, rcp.Prior = r.small() == 1, keys.Outcome(r.small())
+	rcp.Failures, rcp.Gave = int(r.small()), int(r.small())
+	rcp.Duplicate = rcp.Status == keys.Decided && !rcp.Expired && !rcp.Recorded
+	return r.end()
+}
+
+func (r *reply) end() error {
+	if r.bad || r.s != "" {
+		return errReply
+	}
+	return nil
+}
