@@ -138,7 +138,9 @@ func (w *walker) run(steps int) {
 		case n < 93:
 			w.record()
 		case n < 94:
-			w.revoke()
+			if w.one(3) {
+				w.revoke()
+			}
 		case n < 97:
 			w.changeRules()
 		case n < 98:
@@ -409,7 +411,7 @@ func (w *walker) record() {
 
 func (w *walker) revoke() {
 	key := w.space.Revoked(w.account())
-	at := w.now - w.Int64N(keys.Day)
+	at := w.now - w.Int64N(20*keys.Day)
 	want := w.world.Revoke(key, at)
 	w.note("revoke %s %d", key, at)
 	for _, s := range w.subjects {

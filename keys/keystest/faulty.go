@@ -1,0 +1,86 @@
+package keystest
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+
+	"github.com/guardd/guardd/keys"
+)
+
+// ErrFault is what a Faulty store returns.
+var ErrFault = errors.New("connection lost")
+
+// Fault is what goes wrong with each call of a Faulty store.
+type Fault int32
+
+const (
+	Healthy Fault = iota
+	// NotDone: the call never reached the store.
+	NotDone
+	// ReplyLost: the store did it, and nobody heard.
+	ReplyLost
+	// TooLate: the store came to it after the deadline, and said so.
+	TooLate
+)
+
+// Faulty is a Subject whose faults a test chooses. Both forms of a fault
+// matter: who treats them alike must come out right after either.
+type Faulty struct {
+	Subject
+	fault atomic.Int32
+	calls atomic.Int64
+}
+
+// Set chooses what goes wrong from now on.
+func (f *Faulty) Set(fault Fault) { f.fault.Store(int32(fault)) }
+
+// Calls counts the calls so far.
+func (f *Faulty) Calls() int64 { return f.calls.Load() }
+
+func (f *Faulty) call(do, late func() error) error {
+	f.calls.Add(1)
+	switch Fault(f.fault.Load()) {
+	case NotDone:
+		return ErrFault
+	case ReplyLost:
+		if err := do(); err != nil {
+			return err
+		}
+		return ErrFault
+	case TooLate:
+		return late()
+	}
+	return do()
+}
+
+// Take implements keys.Store.
+func (f *Faulty) Take(ctx context.Context, a *keys.Ask, ans *keys.Answer) error {
+	return f.call(func() error {
+		var lost keys.Answer
+		if Fault(f.fault.Load()) == ReplyLost {
+			return f.Subject.Take(ctx, a, &lost)
+		}
+		return f.Subject.Take(ctx, a, ans)
+	}, func() error { *ans = keys.Answer{Status: keys.Late}; return nil })
+}
+
+// Give implements keys.Store.
+func (f *Faulty) Give(ctx context.Context, r *keys.Return, rcp *keys.Receipt) error {
+	return f.call(func() error { return f.Subject.Give(ctx, r, rcp) },
+		func() error { *rcp = keys.Receipt{Status: keys.Late}; return nil })
+}
+
+// Put implements keys.Records.
+func (f *Faulty) Put(ctx context.Context, key string, value []byte, ttl int64) error {
+	return f.call(func() error { return f.Subject.Put(ctx, key, value, ttl) }, func() error { return ErrFault })
+}
+
+// Revoke implements keys.Records.
+func (f *Faulty) Revoke(ctx context.Context, key string, now, ttl int64) (stamp int64, err error) {
+	err = f.call(func() (err error) { stamp, err = f.Subject.Revoke(ctx, key, now, ttl); return err }, func() error { return ErrFault })
+	if err != nil {
+		stamp = 0
+	}
+	return stamp, err
+}
