@@ -7,7 +7,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/guardd/guardd/keys"
+	"github.com/guardd/guardd/keys/keystest"
 	"github.com/guardd/guardd/keys/keystest/redistest"
 )
 
@@ -44,4 +44,27 @@ func open(t testing.TB, s *redistest.Server) subject {
 	return subject{New(Config{Client: c, Deadline: 10 * time.Second}), s.Client()}
 }
 
-var _ keys.Store = subject{}
+func TestScriptWalksWithTheOracle(t *testing.T) {
+	steps := 10_000
+	if testing.Short() {
+		steps = 1_000
+	}
+	s := redistest.Start(t)
+	keystest.Walk(t, 20, steps, keystest.Named{Name: "redis", Subject: open(t, s)})
+	noKeyIsForEver(t, s)
+}
+
+// noKeyIsForEver looks at every key that a run has left.
+func noKeyIsForEver(t *testing.T, s *redistest.Server) {
+	t.Helper()
+	ctx := t.Context()
+	n := 0
+	for keys := s.Client().Scan(ctx, 0, "*", 500).Iterator(); keys.Next(ctx); n++ {
+		if d := s.Client().PTTL(ctx, keys.Val()).Val(); d <= 0 {
+			t.Errorf("%s has no TTL (%s)", keys.Val(), d)
+		}
+	}
+	if n < 100 {
+		t.Errorf("only %d keys were left to look at", n)
+	}
+}
