@@ -240,7 +240,7 @@ func (m *Memory) store(w *work, a *Ask, ans *Answer, own int64) {
 		}
 	}
 	if ans.Proof == ProofUsed && !a.Shadow && a.Cost > 0 {
-		life := max(a.Proof.Expires-ans.Now, 0) + Slack
+		life := max(a.Proof.Expires-ans.Now, 0) + ProofMemory
 		m.shard(w.proof).proofs.put(w.proof, used{end(own + life), w.facts.used + 1}, own)
 	}
 	if a.Request.Key != "" && ans.Let && ans.Taken {

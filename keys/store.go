@@ -38,7 +38,12 @@ const (
 	AttemptLifetime       = 15 * 60 * Second
 	Slack                 = 60 * Second // added to every bucket's time to full
 	FailureWindow         = Day
-	MaxFailures           = 10 // times kept per account
+	// ProofMemory is how long the mark of a used proof outlives it. A challenge
+	// is one proof, but can be solved again while it lives (at most 20 minutes,
+	// of which 10 are a wait), for a proof that lives 10 more: the mark of the
+	// first must still be there then.
+	ProofMemory = 20 * 60 * Second
+	MaxFailures = 10 // times kept per account
 )
 
 // Ask is one attempt: every bucket and every mark that bears on it. Times are

@@ -230,7 +230,8 @@ if status == 0 then
     p = p + 6 + 11 * r[p + 1]
   end
   if proof == 1 and shadow == 0 and cost > 0 then
-    mark(KEYS[iProof], spack('<dd', used + 1, proofExpires), proofExpires, now)
+    local till = proofExpires + 1200000000 -- keys.ProofMemory
+    mark(KEYS[iProof], spack('<dd', used + 1, till), till, now)
   end
 end
 
