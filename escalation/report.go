@@ -27,7 +27,7 @@ func (g *Guard) Report(ctx context.Context, r *Report, may func(realm string) bo
 		return nil, fmt.Errorf("%w: it came to decide too late", ErrStore)
 	}
 	rec := &Recorded{
-		Recorded: rcp.Recorded, Duplicate: rcp.Duplicate, Degraded: ret.Local, Advice: []string{},
+		Recorded: rcp.Recorded, Duplicate: rcp.Duplicate, Degraded: rcp.Degraded, Advice: []string{},
 		Realm: t.realm, Flow: Flows[t.flow], Account: t.account, Outcome: outcome,
 	}
 	if rcp.Expired {
