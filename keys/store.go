@@ -156,6 +156,7 @@ const (
 // Cause says which floors, beside the limits, ask for the needed rung.
 type Cause uint8
 
+// The causes.
 const (
 	ByPosture Cause = 1 << iota
 	BySuspect
@@ -224,6 +225,7 @@ type tierWrite struct {
 // Outcome is what the handler reports.
 type Outcome uint8
 
+// The outcomes; api's documents say when each is reported.
 const (
 	Success Outcome = iota + 1
 	Failure

@@ -14,6 +14,7 @@ var ErrFault = errors.New("connection lost")
 // Fault is what goes wrong with each call of a Faulty store.
 type Fault int32
 
+// The faults.
 const (
 	Healthy Fault = iota
 	// NotDone: the call never reached the store.

@@ -1,0 +1,46 @@
+# Every target works on a fresh Debian or macOS machine: scripts/need.sh
+# installs what is missing where it can (apt-get as root), and names it where
+# it cannot. Each recipe line can be run by hand.
+
+GO       ?= go
+FUZZTIME ?= 20s
+SOAKTIME ?= 20m
+ARGS     ?=
+
+STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
+
+.PHONY: help run build test race fuzz soak lint fmt
+
+help: ## say what each target does
+	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 10
+
+run: need-go ## start guardd on 127.0.0.1:8080 with no configuration (ARGS="--shadow" adds flags)
+	$(GO) run ./cmd/guardd serve $(ARGS)
+
+build: need-go ## build bin/guardd
+	$(GO) build -trimpath -o bin/guardd ./cmd/guardd
+
+test: need-go need-redis ## run every test, those against a real redis-server too
+	$(GO) test ./...
+
+race: need-go need-cc need-redis ## the same under the race detector
+	$(GO) test -race ./...
+
+fuzz: need-go ## each fuzz target for FUZZTIME (20s)
+	GO=$(GO) scripts/fuzz.sh $(FUZZTIME)
+
+soak: need-go need-redis ## the random walks with many more seeds, for as long as a coffee
+	GUARDD_SOAK=1 $(GO) test -count=1 -timeout $(SOAKTIME) ./keys/... ./escalation/...
+
+lint: need-go ## formatting, vet, staticcheck, a tidy go.mod
+	@test -z "$$(gofmt -l .)" || { echo "not formatted (make fmt):"; gofmt -l .; exit 1; }
+	$(GO) vet ./...
+	$(GO) mod tidy -diff
+	$(GO) run $(STATICCHECK) ./...
+
+fmt: need-go ## format the code
+	gofmt -w .
+
+.PHONY: need-go need-redis need-cc
+need-go need-redis need-cc: need-%:
+	@GO=$(GO) scripts/need.sh $*

@@ -1,0 +1,340 @@
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/guardd/guardd/escalation"
+	"github.com/guardd/guardd/keys/redisstore"
+)
+
+// config is everything that an operator can say, in the file's shape and
+// order. Each layer (defaults, file, environment, flags) is laid over the one
+// before it; check judges the result.
+type config struct {
+	Listen      string `yaml:"listen"`
+	AdminListen string `yaml:"admin_listen"`
+	AdminOpen   bool   `yaml:"admin_open"`
+
+	Redis         string   `yaml:"redis"`
+	RedisDeadline duration `yaml:"redis_deadline"`
+	Instances     int      `yaml:"instances"`
+
+	SecretFile string   `yaml:"secret_file"`
+	APIKeys    []apiKey `yaml:"api_keys"`
+
+	Shadow      bool      `yaml:"shadow"`
+	Drain       duration  `yaml:"drain"`
+	DrainNotice duration  `yaml:"drain_notice"`
+	Log         logConfig `yaml:"log"`
+
+	NativeHistograms bool `yaml:"native_histograms"`
+
+	Policy string                       `yaml:"policy"`
+	Realms map[string]*escalation.Realm `yaml:"realms"`
+
+	// policy is Realms, or the file that Policy names, checked and complete.
+	policy *escalation.Policy
+	// secrets are the lines of SecretFile.
+	secrets [][]byte
+	// warnings are for the log: nothing that keeps guardd from running.
+	warnings []string
+}
+
+// apiKey lets one service use /v1.
+type apiKey struct {
+	Name   string   `yaml:"name"`
+	SHA256 digest   `yaml:"sha256"`
+	Realms []string `yaml:"realms"`
+}
+
+type logConfig struct {
+	Level  logLevel  `yaml:"level"`
+	Format logFormat `yaml:"format"`
+}
+
+func defaults() *config {
+	return &config{
+		Listen:        "127.0.0.1:8080",
+		AdminListen:   "127.0.0.1:8081",
+		RedisDeadline: duration(5 * time.Millisecond),
+		Instances:     1,
+		Drain:         duration(10 * time.Second),
+		Log:           logConfig{Level: logLevel(slog.LevelInfo), Format: "auto"},
+	}
+}
+
+// load lays file, environment and flags over the defaults and checks the
+// whole. The error lists every fault, or says which file cannot be read.
+func load(fl *flags) (*config, error) {
+	c := defaults()
+	var bad faults
+	if fl.config != "" {
+		f, err := os.Open(fl.config)
+		if err != nil {
+			return nil, fmt.Errorf("config: %w", err)
+		}
+		defer f.Close()
+		bad = decode(f, c)
+		c.SecretFile = beside(fl.config, c.SecretFile)
+		c.Policy = beside(fl.config, c.Policy)
+		if c.Policy != "" && c.Realms != nil {
+			bad.add("policy", "names a file, but realms are given here too")
+		}
+	}
+	fl.lay(c, &bad)
+	c.loadPolicy(fl.config, &bad)
+	c.loadSecrets(&bad)
+	c.check(&bad)
+	return c, bad.err()
+}
+
+// beside makes a path that a file gives relative to that file: where guardd is
+// started from must not decide which secret it uses.
+func beside(file, path string) string {
+	if path == "" || filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(filepath.Dir(file), path)
+}
+
+// loadPolicy completes c.policy from the file that Policy names, else from
+// Realms, else the default policy, and reads the peppers it names.
+func (c *config) loadPolicy(file string, bad *faults) {
+	p := &escalation.Policy{Realms: c.Realms}
+	switch {
+	case c.Policy != "":
+		file = c.Policy
+		p = c.readPolicy(bad)
+	case c.Realms == nil:
+		p = escalation.DefaultPolicy()
+	}
+	if p == nil {
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.Realms)) {
+		r := p.Realms[name]
+		if r == nil || r.PepperFile == "" {
+			continue
+		}
+		pepper, err := c.readSecretFile(beside(file, r.PepperFile))
+		if err == nil && len(pepper) != 1 {
+			err = fmt.Errorf("must hold one line, not %d", len(pepper))
+		}
+		if err != nil {
+			bad.add("realms."+name+".pepper_file", "%v", err)
+			continue
+		}
+		r.Pepper = pepper[0]
+	}
+	validatePolicy(p, bad)
+	c.policy = p
+}
+
+// validatePolicy completes p, and adds its faults to the others.
+func validatePolicy(p *escalation.Policy, bad *faults) {
+	err := p.Validate()
+	var many escalation.Faults
+	switch {
+	case errors.As(err, &many):
+		for _, f := range many {
+			bad.add(f.Field, "%s", f.Reason)
+		}
+	case err != nil:
+		bad.add("realms", "%v", err)
+	}
+}
+
+func (c *config) readPolicy(bad *faults) *escalation.Policy {
+	f, err := os.Open(c.Policy)
+	if err != nil {
+		bad.add("policy", "%v", err)
+		return nil
+	}
+	defer f.Close()
+	p := &escalation.Policy{}
+	*bad = append(*bad, decode(f, p)...)
+	if p.Realms == nil {
+		bad.add("realms", "missing in %s", c.Policy)
+		return nil
+	}
+	return p
+}
+
+// loadSecrets reads the secret file and has its lines judged.
+func (c *config) loadSecrets(bad *faults) {
+	if c.SecretFile == "" {
+		return
+	}
+	lines, err := c.readSecretFile(c.SecretFile)
+	if err == nil {
+		_, err = escalation.NewSecrets(lines)
+	}
+	if err != nil {
+		bad.add("secret_file", "%v", err)
+	}
+	c.secrets = lines
+}
+
+// differs names the keys, beside the policy's own, whose value is another in b.
+func (c *config) differs(b *config) (names []string) {
+	x, y := reflect.ValueOf(c).Elem(), reflect.ValueOf(b).Elem()
+	for i := range x.NumField() {
+		name := x.Type().Field(i).Tag.Get("yaml")
+		if name == "" || name == "realms" || name == "policy" {
+			continue
+		}
+		if !reflect.DeepEqual(x.Field(i).Interface(), y.Field(i).Interface()) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func (c *config) check(bad *faults) {
+	c.checkListeners(bad)
+	c.checkKeys(bad)
+	if c.Redis != "" {
+		if client, err := redisstore.Open(c.Redis, time.Second); err != nil {
+			bad.add("redis", "%v", err)
+		} else {
+			client.Close()
+		}
+		if c.SecretFile == "" {
+			bad.add("secret_file", "needed with redis: instances that share one count must open each other's tokens")
+		}
+	}
+	if c.RedisDeadline < duration(100*time.Microsecond) || c.RedisDeadline > duration(10*time.Second) {
+		bad.add("redis_deadline", "must be from 100us to 10s, not %s", c.RedisDeadline)
+	}
+	if c.Instances < 1 || c.Instances > 10_000 {
+		bad.add("instances", "must be from 1 to 10000, not %d", c.Instances)
+	}
+	checkDrain("drain", c.Drain, bad)
+	checkDrain("drain_notice", c.DrainNotice, bad)
+}
+
+func checkDrain(name string, d duration, bad *faults) {
+	if d < 0 || d > duration(10*time.Minute) {
+		bad.add(name, "must be from 0s to 10m, not %s", d)
+	}
+}
+
+// checkListeners holds the rule that whoever can reach guardd without a key
+// sits on the same machine.
+func (c *config) checkListeners(bad *faults) {
+	at := func(name, addr string) (loopback bool) {
+		host, port, err := net.SplitHostPort(addr)
+		if err != nil {
+			bad.add(name, "%q is not host:port", addr)
+			return true
+		}
+		if _, err := net.LookupPort("tcp", port); err != nil {
+			bad.add(name, "%q has no such port", addr)
+		}
+		ip, err := netip.ParseAddr(host)
+		return host == "localhost" || err == nil && ip.IsLoopback()
+	}
+	if !at("listen", c.Listen) && len(c.APIKeys) == 0 {
+		bad.add("listen", "%s is not a loopback address: api_keys are needed", c.Listen)
+	}
+	if !at("admin_listen", c.AdminListen) && !c.AdminOpen {
+		bad.add("admin_listen", "%s is not a loopback address: needs admin_open: true (whoever reaches it can read the metrics)", c.AdminListen)
+	}
+}
+
+func (c *config) checkKeys(bad *faults) {
+	names, sums := map[string]bool{}, map[digest]bool{}
+	for i, k := range c.APIKeys {
+		at := fmt.Sprintf("api_keys[%d]", i)
+		switch {
+		case k.Name == "":
+			bad.add(at+".name", "missing")
+		case names[k.Name]:
+			bad.add(at+".name", "%q is used twice", k.Name)
+		}
+		switch {
+		case k.SHA256 == digest{}:
+			bad.add(at+".sha256", "missing")
+		case k.SHA256 == digest(sha256.Sum256(nil)):
+			bad.add(at+".sha256", "is that of the empty key")
+		case sums[k.SHA256]:
+			bad.add(at+".sha256", "is used twice")
+		}
+		names[k.Name], sums[k.SHA256] = true, true
+		for j, r := range k.Realms {
+			if c.policy != nil && c.policy.Realms[r] == nil {
+				bad.add(fmt.Sprintf("%s.realms[%d]", at, j), "no realm %q", r)
+			}
+		}
+	}
+}
+
+// digest is a SHA-256 in hex.
+type digest [sha256.Size]byte
+
+// UnmarshalText reads 64 hex digits.
+func (d *digest) UnmarshalText(text []byte) error {
+	raw, err := hex.DecodeString(string(text))
+	if err != nil || len(raw) != len(d) {
+		return errors.New("must be 64 hex digits: printf %s KEY | sha256sum")
+	}
+	copy(d[:], raw)
+	return nil
+}
+
+// duration is a time.Duration in text form.
+type duration time.Duration
+
+// UnmarshalText reads "5ms", "1h30m" and the like.
+func (d *duration) UnmarshalText(text []byte) error {
+	v, err := time.ParseDuration(string(text))
+	if err != nil {
+		return fmt.Errorf("must be a duration such as 5ms or 10s, not %q", text)
+	}
+	*d = duration(v)
+	return nil
+}
+
+// String is the Duration's.
+func (d duration) String() string { return time.Duration(d).String() }
+
+// logLevel is the least level that is logged.
+type logLevel slog.Level
+
+// UnmarshalText reads one of four words.
+func (l *logLevel) UnmarshalText(text []byte) error {
+	switch s := string(text); s {
+	case "debug", "info", "warn", "error":
+		return (*slog.Level)(l).UnmarshalText(text)
+	default:
+		return fmt.Errorf("must be debug, info, warn or error, not %q", s)
+	}
+}
+
+// Level makes it a slog.Leveler.
+func (l logLevel) Level() slog.Level { return slog.Level(l) }
+
+// logFormat is auto, text or json.
+type logFormat string
+
+// UnmarshalText refuses any other word.
+func (l *logFormat) UnmarshalText(text []byte) error {
+	switch s := string(text); s {
+	case "auto", "text", "json":
+		*l = logFormat(s)
+		return nil
+	}
+	return errors.New("must be auto, text or json")
+}

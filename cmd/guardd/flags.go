@@ -1,0 +1,125 @@
+package main
+
+import (
+	"encoding"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+)
+
+// settings are the keys of the configuration file that are flags and
+// environment variables too: --redis-deadline, GUARDD_REDIS_DEADLINE,
+// redis_deadline. Tables (api_keys, realms) live in files only.
+var settings = []struct {
+	flag  string
+	usage string
+	field func(*config) any
+}{
+	{"listen", "`address` of /v1, for services", func(c *config) any { return &c.Listen }},
+	{"admin-listen", "`address` of /metrics, /healthz, /readyz and pprof", func(c *config) any { return &c.AdminListen }},
+	{"admin-open", "let admin-listen be more than loopback (without pprof then)", func(c *config) any { return &c.AdminOpen }},
+	{"redis", "`URL` of the store that all instances share; none: this process alone", func(c *config) any { return &c.Redis }},
+	{"redis-deadline", "`time` after which an answer is given without the store", func(c *config) any { return &c.RedisDeadline }},
+	{"instances", "`number` of guardd processes that share the store", func(c *config) any { return &c.Instances }},
+	{"secret-file", "`file` of sealing secrets, one a line: the first seals, all open", func(c *config) any { return &c.SecretFile }},
+	{"shadow", "answer allow to everything, and say what would have been", func(c *config) any { return &c.Shadow }},
+	{"drain", "`time` that requests have to finish when told to stop", func(c *config) any { return &c.Drain }},
+	{"drain-notice", "`time` to go on answering after /readyz has turned to 503", func(c *config) any { return &c.DrainNotice }},
+	{"log-level", "debug, info, warn or error", func(c *config) any { return &c.Log.Level }},
+	{"log-format", "text, json or auto (text on a terminal)", func(c *config) any { return &c.Log.Format }},
+	{"native-histograms", "offer native histograms beside classic ones", func(c *config) any { return &c.NativeHistograms }},
+	{"policy", "`file` with the realms: part alone", func(c *config) any { return &c.Policy }},
+}
+
+// flags is what the command line and the environment said, unjudged.
+type flags struct {
+	config string
+	given  map[string]said // by settings.flag
+}
+
+// said is a value and where it was said.
+type said struct{ where, value string }
+
+// env is os.LookupEnv, or a test's.
+type env func(string) (string, bool)
+
+// errHelp: the usage was printed, there is nothing to do.
+var errHelp = errors.New("help")
+
+// parseFlags reads the arguments of serve and policy check. An environment
+// variable set to nothing counts as not set.
+func parseFlags(name string, args []string, getenv env, out io.Writer) (fl *flags, rest []string, err error) {
+	fl = &flags{given: map[string]said{}}
+	for _, s := range settings {
+		if v, _ := getenv(envName(s.flag)); v != "" {
+			fl.given[s.flag] = said{envName(s.flag), v}
+		}
+	}
+	fl.config, _ = getenv(envName("config"))
+
+	fs := flag.NewFlagSet(name, flag.ContinueOnError)
+	fs.SetOutput(out)
+	fs.Usage = func() {
+		fmt.Fprintf(out, "usage: guardd %s [flags]\n\nEach flag is also an environment variable (--redis-deadline, GUARDD_REDIS_DEADLINE).\n\n", name)
+		fs.PrintDefaults()
+	}
+	fs.StringVar(&fl.config, "config", fl.config, "configuration `file` (guardd config example prints one)")
+	for _, s := range settings {
+		set := func(v string) error {
+			fl.given[s.flag] = said{"--" + s.flag, v}
+			return nil
+		}
+		if _, isBool := s.field(&config{}).(*bool); isBool {
+			fs.BoolFunc(s.flag, s.usage, set)
+		} else {
+			fs.Func(s.flag, s.usage, set)
+		}
+	}
+	switch err := fs.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		return nil, nil, errHelp
+	case err != nil:
+		return nil, nil, err
+	}
+	return fl, fs.Args(), nil
+}
+
+func envName(flag string) string {
+	return "GUARDD_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+}
+
+// lay sets what was said on c.
+func (fl *flags) lay(c *config, bad *faults) {
+	for _, s := range settings {
+		v, ok := fl.given[s.flag]
+		if !ok {
+			continue
+		}
+		if err := assign(s.field(c), v.value); err != nil {
+			bad.add(v.where, "%v", err)
+		}
+	}
+}
+
+func assign(field any, value string) (err error) {
+	switch f := field.(type) {
+	case *string:
+		*f = value
+	case *bool:
+		if *f, err = strconv.ParseBool(value); err != nil {
+			return fmt.Errorf("must be true or false, not %q", value)
+		}
+	case *int:
+		if *f, err = strconv.Atoi(value); err != nil {
+			return fmt.Errorf("must be a whole number, not %q", value)
+		}
+	case encoding.TextUnmarshaler:
+		return f.UnmarshalText([]byte(value))
+	default:
+		panic(fmt.Sprintf("setting of type %T", field)) // a new setting's type is missing here; every test would meet it
+	}
+	return nil
+}

@@ -1,0 +1,143 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime/debug"
+)
+
+func main() {
+	os.Exit(run(context.Background(), os.Args[1:], os.LookupEnv, os.Stdin, os.Stdout, os.Stderr))
+}
+
+// Exit codes, like those of flag and of most Unix tools.
+const (
+	exitOK     = 0
+	exitFailed = 1 // it started, and then something went wrong
+	exitUsage  = 2 // the command line or the configuration is wrong
+)
+
+const usage = `guardd asks for more than a password when guesses pile up, and locks nobody out.
+
+usage: guardd [command] [flags]
+
+  serve                answer login handlers (the default; guardd serve -h lists its flags)
+  policy check [FILE]  say everything that is wrong with a configuration or policy file
+  config example       print a configuration file with every key at its default
+  version              print the version
+  help                 print this
+
+Start here: guardd serve, with no configuration, listens on 127.0.0.1:8080.
+`
+
+// run is the whole program, with everything it touches as an argument.
+func run(ctx context.Context, args []string, getenv env, stdin io.Reader, out, errOut io.Writer) int {
+	command := "serve"
+	if len(args) > 0 && (args[0] == "" || args[0][0] != '-') {
+		command, args = args[0], args[1:]
+	} else if len(args) > 0 && (args[0] == "-h" || args[0] == "-help" || args[0] == "--help") {
+		command = "help"
+	}
+	switch command {
+	case "serve":
+		return serveCommand(ctx, args, getenv, errOut)
+	case "policy":
+		return policyCommand(args, getenv, out, errOut)
+	case "config":
+		return configCommand(args, out, errOut)
+	case "version":
+		fmt.Fprintln(out, version())
+		return exitOK
+	case "help":
+		fmt.Fprint(out, usage)
+		return exitOK
+	}
+	fmt.Fprintf(errOut, "guardd: there is no command %q\n\n%s", command, usage)
+	return exitUsage
+}
+
+// policyCommand is "policy check [FILE]": FILE is a policy file (realms: alone); without
+// one the configuration is checked as serve would load it.
+func policyCommand(args []string, getenv env, out, errOut io.Writer) int {
+	if len(args) == 0 || args[0] != "check" {
+		fmt.Fprintln(errOut, "guardd: usage: guardd policy check [flags] [FILE]")
+		return exitUsage
+	}
+	fl, rest, err := parseFlags("policy check", args[1:], getenv, errOut)
+	switch {
+	case errors.Is(err, errHelp):
+		return exitOK
+	case err != nil:
+		return exitUsage
+	case len(rest) > 1:
+		fmt.Fprintf(errOut, "guardd: policy check takes one file, not %d\n", len(rest))
+		return exitUsage
+	case len(rest) == 1:
+		// The file alone is judged, not what this machine's environment says.
+		fl = &flags{given: map[string]said{"policy": {"FILE", rest[0]}}}
+	}
+	c, err := load(fl)
+	if err != nil {
+		return refuse(errOut, err)
+	}
+	for _, w := range c.warnings {
+		fmt.Fprintln(errOut, "warning:", w)
+	}
+	printPolicy(out, c.policy)
+	return exitOK
+}
+
+func configCommand(args []string, out, errOut io.Writer) int {
+	if len(args) != 1 || args[0] != "example" {
+		fmt.Fprintln(errOut, "guardd: usage: guardd config example")
+		return exitUsage
+	}
+	fmt.Fprint(out, exampleConfig)
+	return exitOK
+}
+
+// refuse prints every fault of a configuration on a line of its own.
+func refuse(errOut io.Writer, err error) int {
+	var many faults
+	if !errors.As(err, &many) {
+		many = faults{err.Error()}
+	}
+	fmt.Fprintf(errOut, "guardd: the configuration has %s:\n", plural(len(many), "fault"))
+	for _, f := range many {
+		fmt.Fprintln(errOut, "  "+f)
+	}
+	return exitUsage
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// version is what the module system and the checkout know about this binary.
+func version() string {
+	b := buildInfo()
+	return fmt.Sprintf("guardd %s (%s, %s)", b.version, b.revision, b.goVersion)
+}
+
+type build struct{ version, revision, goVersion string }
+
+func buildInfo() build {
+	b := build{"unknown", "unknown", "unknown"}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return b
+	}
+	b.version, b.goVersion = info.Main.Version, info.GoVersion
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			b.revision = s.Value
+		}
+	}
+	return b
+}

@@ -1,0 +1,261 @@
+package main
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/guardd/guardd/api"
+	"github.com/guardd/guardd/escalation"
+	"github.com/guardd/guardd/keys"
+	"github.com/guardd/guardd/keys/redisstore"
+)
+
+// other is the label value of whatever is in no closed set, so that nothing a
+// visitor sends can become a series or show up in one.
+const other = "other"
+
+// latencies are the bucket bounds of every duration: half a millisecond to a
+// quarter of a second, close around the 5 ms of the store's deadline.
+var latencies = []float64{.0005, .001, .002, .005, .010, .025, .050, .100, .250}
+
+// shares are the bucket bounds of what is left of a limit: the thresholds of
+// the default policy, and the ends.
+var shares = []float64{0, .1, .2, .3, .4, .5, .6, .7, .8, .9}
+
+// late is the kind of store error that is no client's: the script came to the
+// ask after its deadline, and wrote nothing.
+const late = "late"
+
+var (
+	routes = set(api.Routes...)
+	kinds  = set(append(redisstore.Kinds, late)...)
+)
+
+// metrics are the process's series. It is the api.Observer.
+type metrics struct {
+	registry *prometheus.Registry
+	words    atomic.Pointer[vocabulary]
+
+	attempts, would, reasons, trust, proofErrors *prometheus.CounterVec
+	outcomes                                     *prometheus.CounterVec
+	left                                         *prometheus.HistogramVec
+	rungs                                        *prometheus.CounterVec
+	decision                                     *prometheus.HistogramVec
+	outcome                                      prometheus.Histogram
+	requests                                     *prometheus.CounterVec
+	request                                      *prometheus.HistogramVec
+
+	storeErrors *prometheus.CounterVec
+	degraded    prometheus.Gauge
+	reloads     *prometheus.CounterVec
+	loaded      prometheus.Gauge
+}
+
+// newMetrics registers everything. Every child that can be known is made at
+// once, so that rate() starts from a zero and not from a gap.
+func newMetrics(p *escalation.Policy, native bool) *metrics {
+	m := &metrics{registry: prometheus.NewRegistry()}
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+		m.registry.MustRegister(v)
+		return v
+	}
+	histogram := func(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+		o := prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}
+		if native {
+			o.NativeHistogramBucketFactor, o.NativeHistogramMaxBucketNumber = 1.1, 160
+		}
+		v := prometheus.NewHistogramVec(o, labels)
+		m.registry.MustRegister(v)
+		return v
+	}
+	gauge := func(name, help string) prometheus.Gauge {
+		g := prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help})
+		m.registry.MustRegister(g)
+		return g
+	}
+
+	m.attempts = counter("guardd_attempts_total", "Attempts answered, by the action that was answered.", "realm", "flow", "action")
+	m.would = counter("guardd_shadow_attempts_total", "Attempts answered in shadow mode, by the action that would have been answered.", "realm", "flow", "action")
+	m.reasons = counter("guardd_attempt_reasons_total", "Reasons given for asking more than a password. One attempt may have several.", "realm", "flow", "reason")
+	m.trust = counter("guardd_attempt_trust_total", "Attempts answered, by what was known of the visitor: a device, a familiar place, or nothing.", "realm", "flow", "trust")
+	m.proofErrors = counter("guardd_proof_errors_total", "Proofs shown that did not count, by why not.", "realm", "flow", "error")
+	m.outcomes = counter("guardd_outcomes_total", "Outcomes reported, by what was done with them.", "realm", "flow", "outcome", "result")
+	m.left = histogram("guardd_tier_left_ratio", "Share of a limit left after an attempt that looked at it.", shares, "flow", "tier", "limit")
+	m.rungs = counter("guardd_tier_rungs_total", "Looks at a limit, by the rung that it asked for.", "flow", "tier", "limit", "rung")
+	m.decision = histogram("guardd_decision_duration_seconds", "Time to decide an attempt, by whether this instance had to decide alone.", latencies, "degraded")
+	m.outcome = histogram("guardd_outcome_duration_seconds", "Time to book an outcome.", latencies).WithLabelValues().(prometheus.Histogram)
+	m.requests = counter("guardd_http_requests_total", "HTTP requests to /v1 answered, by route and class of status.", "route", "status")
+	m.request = histogram("guardd_http_request_duration_seconds", "Time to answer HTTP requests to /v1.", latencies, "route")
+	m.storeErrors = counter("guardd_store_errors_total", "Calls to the shared store that failed, so that this instance had to decide alone.", "operation", "kind")
+	m.degraded = gauge("guardd_degraded", "1 while the shared store does not answer and this instance decides alone, else 0.")
+	m.reloads = counter("guardd_policy_reloads_total", "Reloads of the policy asked for, by result.", "result")
+	m.loaded = gauge("guardd_policy_loaded_timestamp_seconds", "When the policy in force was loaded.")
+
+	b := buildInfo()
+	info := prometheus.NewGauge(prometheus.GaugeOpts{Name: "guardd_build_info", Help: "What this binary was built from. Always 1.",
+		ConstLabels: prometheus.Labels{"version": b.version, "revision": b.revision, "go_version": b.goVersion}})
+	info.Set(1)
+	m.registry.MustRegister(info, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+
+	for _, d := range []string{"true", "false"} {
+		m.decision.WithLabelValues(d)
+	}
+	for r := range routes {
+		m.request.WithLabelValues(r)
+		each(func(s string) { m.requests.WithLabelValues(r, s) }, "2xx", "3xx", "4xx", "5xx")
+	}
+	for op := range operations {
+		for k := range kinds {
+			m.storeErrors.WithLabelValues(op, k)
+		}
+	}
+	each(func(r string) { m.reloads.WithLabelValues(r) }, "loaded", "refused")
+	m.setPolicy(p)
+	return m
+}
+
+func (m *metrics) handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{EnableOpenMetrics: true, Registry: m.registry})
+}
+
+// watchTwin exports the size of the in-memory twin.
+func (m *metrics) watchTwin(twin *keys.Memory) {
+	m.registry.MustRegister(newTwinCollector(twin.Stats))
+}
+
+// Attempt counts one answered attempt.
+func (m *metrics) Attempt(v *escalation.Verdict, took time.Duration) {
+	w := m.words.Load()
+	realm, flow := pick(w.realms, v.Realm), pick(w.flows, v.Flow)
+	m.attempts.WithLabelValues(realm, flow, pick(actions, string(v.Action))).Inc()
+	if v.Shadow {
+		m.would.WithLabelValues(realm, flow, pick(actions, string(v.Would))).Inc()
+	}
+	for _, r := range v.Reasons {
+		m.reasons.WithLabelValues(realm, flow, pick(w.reasons, r)).Inc()
+	}
+	m.trust.WithLabelValues(realm, flow, trustOf(v)).Inc()
+	if v.ProofError != "" {
+		m.proofErrors.WithLabelValues(realm, flow, pick(proofErrors, string(v.ProofError))).Inc()
+	}
+	for i := range v.Tiers {
+		w.level(flow, &v.Tiers[i])
+	}
+	m.decision.WithLabelValues(strconv.FormatBool(v.Degraded)).Observe(took.Seconds())
+	if v.Degraded {
+		m.degraded.Set(1)
+	} else if len(v.Tiers) > 0 { // a flood's answer never asked the store
+		m.degraded.Set(0)
+	}
+}
+
+func trustOf(v *escalation.Verdict) string {
+	switch {
+	case v.KnownDevice:
+		return "device"
+	case v.Familiar:
+		return "place"
+	}
+	return "none"
+}
+
+// Outcome counts one reported outcome.
+func (m *metrics) Outcome(r *escalation.Recorded, took time.Duration) {
+	w := m.words.Load()
+	result := "recorded"
+	switch {
+	case r.Duplicate:
+		result = "duplicate"
+	case !r.Recorded:
+		result = "expired"
+	}
+	m.outcomes.WithLabelValues(pick(w.realms, r.Realm), pick(w.flows, r.Flow), pick(outcomes, r.Outcome.String()), result).Inc()
+	m.outcome.Observe(took.Seconds())
+}
+
+// Answered counts one HTTP answer.
+func (m *metrics) Answered(route string, status int, took time.Duration) {
+	route = pick(routes, route)
+	class := "5xx"
+	if status >= 200 && status < 500 {
+		class = strconv.Itoa(status/100) + "xx"
+	}
+	m.requests.WithLabelValues(route, class).Inc()
+	m.request.WithLabelValues(route).Observe(took.Seconds())
+}
+
+// storeFailed is called for every call that the shared store failed.
+func (m *metrics) storeFailed(op string, err error) {
+	kind := redisstore.Kind(err)
+	if errors.Is(err, keys.ErrLate) {
+		kind = late
+	}
+	m.storeErrors.WithLabelValues(pick(operations, op), pick(kinds, kind)).Inc()
+	m.degraded.Set(1)
+}
+
+// reloaded counts a reload; p is nil when it was refused.
+func (m *metrics) reloaded(p *escalation.Policy) {
+	if p == nil {
+		m.reloads.WithLabelValues("refused").Inc()
+		return
+	}
+	m.reloads.WithLabelValues("loaded").Inc()
+	m.setPolicy(p)
+}
+
+// setPolicy takes the policy's names into the vocabulary and makes their
+// children. Names of an earlier policy keep their series.
+func (m *metrics) setPolicy(p *escalation.Policy) {
+	w := newVocabulary(p, m)
+	for realm := range w.realms {
+		for flow := range w.flows {
+			for a := range actions {
+				m.attempts.WithLabelValues(realm, flow, a)
+				m.would.WithLabelValues(realm, flow, a)
+			}
+			for r := range w.reasons {
+				m.reasons.WithLabelValues(realm, flow, r)
+			}
+			each(func(t string) { m.trust.WithLabelValues(realm, flow, t) }, "device", "place", "none")
+			for e := range proofErrors {
+				m.proofErrors.WithLabelValues(realm, flow, e)
+			}
+			for o := range outcomes {
+				each(func(r string) { m.outcomes.WithLabelValues(realm, flow, o, r) }, "recorded", "duplicate", "expired")
+			}
+		}
+	}
+	m.words.Store(w)
+	m.loaded.SetToCurrentTime()
+}
+
+// pick is v if the set has it, else other.
+func pick(words map[string]bool, v string) string {
+	if words[v] {
+		return v
+	}
+	return other
+}
+
+func set[S ~string](words ...S) map[string]bool {
+	m := map[string]bool{}
+	for _, w := range words {
+		m[string(w)] = true
+	}
+	return m
+}
+
+func each(f func(string), words ...string) {
+	for _, w := range words {
+		f(w)
+	}
+}

@@ -1,0 +1,190 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/guardd/guardd/escalation"
+	"github.com/guardd/guardd/keys"
+)
+
+func testMetrics(t *testing.T) *metrics {
+	t.Helper()
+	m := newMetrics(escalation.DefaultPolicy(), false)
+	m.watchTwin(keys.NewMemory(keys.MemoryConfig{Buckets: 64, Marks: 64}))
+	return m
+}
+
+func TestMetricsFollowThePrometheusConventions(t *testing.T) {
+	problems, err := testutil.GatherAndLint(testMetrics(t).registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range problems {
+		t.Errorf("%s: %s", p.Metric, p.Text)
+	}
+}
+
+// whatVisitorsSend is one of everything that a label could be made of.
+func whatVisitorsSend(i int) (realm, flow, account, ip, agent, path string) {
+	r := rand.New(rand.NewPCG(uint64(i), 7))
+	word := func(p string) string { return fmt.Sprintf("%s-%x", p, r.Uint64()) }
+	return word("sentrealm"), word("sentflow"), word("sentaccount"), fmt.Sprintf("198.51.%d.%d", 100, i%250+1), word("sentagent"), word("sentpath")
+}
+
+// TestSeriesStayBoundedWhateverVisitorsSend throws names at a running binary.
+// A series that a visitor can make is a way to fill the memory of guardd and
+// of everything that scrapes it, and a place where names leak.
+func TestSeriesStayBoundedWhateverVisitorsSend(t *testing.T) {
+	p := startGuardd(t)
+	post := func(path string, body any) {
+		text, err := json.Marshal(body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.post(t, path, string(text), nil)
+	}
+	series := func() (n int, text string) {
+		_, text = get(t, p.admin+"/metrics")
+		return len(regexp.MustCompile(`(?m)^guardd_`).FindAllString(text, -1)), text
+	}
+	before, _ := series()
+	for i := range 200 {
+		realm, flow, account, ip, agent, path := whatVisitorsSend(i)
+		post("/v1/attempts", map[string]any{"account": account, "ip": ip, "user_agent": agent, "channel": agent, "request_id": path, "device": agent, "proof": agent})
+		post("/v1/attempts", map[string]any{"account": "sentaccount", "ip": ip})
+		post("/v1/attempts", map[string]any{"account": account, "ip": ip, "realm": realm})
+		post("/v1/attempts", map[string]any{"account": account, "ip": ip, "flow": flow})
+		post("/v1/attempts", map[string]any{"account": account, "ip": path, agent: realm})
+		post("/v1/outcomes", map[string]any{"attempt": agent, "account": account, "outcome": flow})
+		post("/v1/devices/revoke", map[string]any{"account": account, "realm": realm})
+		post("/v1/"+path, map[string]any{})
+		req, _ := http.NewRequest("SENT"+fmt.Sprint(i), p.service+"/"+path+"?x="+agent, nil)
+		if resp, err := http.DefaultClient.Do(req); err != nil {
+			t.Fatal(err)
+		} else {
+			resp.Body.Close()
+		}
+	}
+	after, text := series()
+	if before < 100 || after != before {
+		t.Errorf("%d series before, %d after: a visitor can make some", before, after)
+	}
+	if leak := regexp.MustCompile(`(?i).*(sent[a-z]+-|sentaccount|198\.51\.).*`).FindString(text); leak != "" {
+		t.Errorf("a visitor's word is in the metrics: %s", leak)
+	}
+	if leak := regexp.MustCompile(`(?i).*(sent[a-z]+-|sentaccount|198\.51\.).*`).FindString(p.logged()); leak != "" {
+		t.Errorf("a visitor's word is in the log: %s", leak)
+	}
+	if !strings.Contains(text, `guardd_attempts_total{action="allow",flow="login",realm="default"}`) {
+		t.Error("the attempts were not counted at all")
+	}
+}
+
+// The HTTP layer hands only resolved names down; this holds the second fence.
+func TestUnknownWordsAreCountedAsOther(t *testing.T) {
+	m := testMetrics(t)
+	before, err := testutil.GatherAndCount(m.registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 50 {
+		realm, flow, account, _, agent, path := whatVisitorsSend(i)
+		m.Attempt(&escalation.Verdict{Realm: realm, Flow: flow, Action: escalation.Action(account), Would: escalation.Action(account), Shadow: true,
+			Reasons: []string{agent}, ProofError: escalation.ProofError(agent), Tiers: []escalation.TierLevel{{Tier: agent, Limit: path, Capacity: 1, Rung: 9}}}, time.Second)
+		m.Outcome(&escalation.Recorded{Realm: realm, Flow: flow, Outcome: keys.Outcome(200)}, time.Second)
+		m.Answered("/"+path, 99+i, time.Second)
+		m.storeFailed(agent, errors.New(path))
+	}
+	after, err := testutil.GatherAndCount(m.registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// One series of "other" for each family that has labels of this kind.
+	if after > before+20 {
+		t.Errorf("%d series became %d", before, after)
+	}
+	families, _ := m.registry.Gather()
+	if text := fmt.Sprint(families); strings.Contains(text, "sent") && regexp.MustCompile(`sent[a-z]+-`).MatchString(text) {
+		t.Error("a word got through")
+	}
+}
+
+func TestAttemptsAndOutcomesAreCounted(t *testing.T) {
+	m := testMetrics(t)
+	m.Attempt(&escalation.Verdict{Realm: "default", Flow: "otp", Action: "captcha", Would: "captcha", Familiar: true, Reasons: []string{"pair.burst", "flood"}, ProofError: "spent",
+		Tiers: []escalation.TierLevel{{Tier: "pair", Limit: "burst", Left: 5, Capacity: 10, Rung: keys.Captcha}}}, 3*time.Millisecond)
+	m.Attempt(&escalation.Verdict{Realm: "default", Flow: "login", Action: "allow", Would: "verify", Shadow: true, Degraded: true}, time.Millisecond)
+	m.Outcome(&escalation.Recorded{Realm: "default", Flow: "login", Outcome: keys.Success, Recorded: true}, time.Millisecond)
+	m.Outcome(&escalation.Recorded{Realm: "default", Flow: "login", Outcome: keys.Success, Recorded: true, Duplicate: true}, time.Millisecond)
+	m.Answered("/v1/attempts", 429, time.Millisecond)
+	for name, got := range map[string]float64{
+		"captcha":   testutil.ToFloat64(m.attempts.WithLabelValues("default", "otp", "captcha")),
+		"no would":  1 - testutil.ToFloat64(m.would.WithLabelValues("default", "otp", "captcha")),
+		"shadow":    testutil.ToFloat64(m.would.WithLabelValues("default", "login", "verify")),
+		"reason":    testutil.ToFloat64(m.reasons.WithLabelValues("default", "otp", "pair.burst")),
+		"flood":     testutil.ToFloat64(m.reasons.WithLabelValues("default", "otp", "flood")),
+		"place":     testutil.ToFloat64(m.trust.WithLabelValues("default", "otp", "place")),
+		"proof":     testutil.ToFloat64(m.proofErrors.WithLabelValues("default", "otp", "spent")),
+		"degraded":  testutil.ToFloat64(m.degraded),
+		"recorded":  testutil.ToFloat64(m.outcomes.WithLabelValues("default", "login", "success", "recorded")),
+		"duplicate": testutil.ToFloat64(m.outcomes.WithLabelValues("default", "login", "success", "duplicate")),
+		"4xx":       testutil.ToFloat64(m.requests.WithLabelValues("/v1/attempts", "4xx")),
+	} {
+		if got != 1 {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+	m.Attempt(&escalation.Verdict{Realm: "default", Flow: "login", Action: "allow", Tiers: []escalation.TierLevel{{}}}, time.Millisecond)
+	if testutil.ToFloat64(m.degraded) != 0 {
+		t.Error("still degraded after an answer of the store")
+	}
+}
+
+// metricRow is a line of the README's table: | `name` | type | labels | what |
+var metricRow = regexp.MustCompile("(?m)^\\| `(guardd_[a-z_]+)` \\| (\\w+) \\| ([^|]*) \\| ([^|]*) \\|$")
+
+func TestReadmeListsEveryMetric(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	documented := map[string]string{}
+	for _, row := range metricRow.FindAllStringSubmatch(string(text), -1) {
+		documented[row[1]] = row[2] + ": " + strings.Trim(strings.ReplaceAll(row[3], "`", ""), " ") + ": " + row[4]
+	}
+	families, err := testMetrics(t).registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if !strings.HasPrefix(f.GetName(), "guardd_") {
+			continue
+		}
+		var labels []string
+		for _, l := range f.GetMetric()[0].GetLabel() {
+			labels = append(labels, l.GetName())
+		}
+		slices.Sort(labels)
+		want := strings.ToLower(f.GetType().String()) + ": " + strings.Join(labels, ", ") + ": " + f.GetHelp()
+		if got := documented[f.GetName()]; got != want {
+			t.Errorf("README has for %s\n  %q, the binary exports\n  %q", f.GetName(), got, want)
+		}
+		delete(documented, f.GetName())
+	}
+	for name := range documented {
+		t.Errorf("README lists %s, which is not exported", name)
+	}
+}

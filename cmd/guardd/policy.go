@@ -1,0 +1,64 @@
+package main
+
+import (
+	"encoding"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"text/tabwriter"
+
+	"github.com/guardd/guardd/escalation"
+)
+
+// printPolicy shows the whole policy in force, what was given and what is
+// default alike: "is valid" would not tell an operator that a row was missed.
+func printPolicy(out io.Writer, p *escalation.Policy) {
+	for i, name := range slices.Sorted(maps.Keys(p.Realms)) {
+		if i > 0 {
+			fmt.Fprintln(out)
+		}
+		r := p.Realms[name]
+		fmt.Fprintf(out, "%s: normalise %s, familiar places %s, %d addresses allowed, %d denied\n",
+			name, r.Normalise, onOff(*r.FamiliarPlaces), len(r.Lists.Allow), len(r.Lists.Deny))
+		w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(w, "  flow\ttier\tlimit\tcapacity\trefill\tdelay\tcaptcha\tverify")
+		for _, flow := range escalation.Flows {
+			f := r.Flows[flow]
+			if f == nil {
+				continue // login's
+			}
+			for _, l := range f.Limits {
+				fmt.Fprintf(w, "  %s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", flow, l.Tier, l.Name,
+					capacity(&l), text(l.Refill), text(l.Delay), text(l.Captcha), text(l.Verify))
+			}
+			fmt.Fprintf(w, "  %s\tdelay\t\t\t\t%s to %s\t\t\n", flow, text(f.Delay.Base), text(f.Delay.Max))
+		}
+		w.Flush()
+	}
+}
+
+func capacity(l *escalation.Limit) string {
+	switch {
+	case l.Off:
+		return "off"
+	case l.Capacity == nil:
+		return "-"
+	}
+	return fmt.Sprint(*l.Capacity)
+}
+
+func text(v encoding.TextMarshaler) string {
+	b, err := v.MarshalText()
+	if err != nil || len(b) == 0 {
+		return "-"
+	}
+	return string(b)
+}
+
+func onOff(b bool) string {
+	if b {
+		return "on"
+	}
+	return "off"
+}

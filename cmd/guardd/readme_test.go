@@ -1,0 +1,157 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// The README is tested: whoever follows it must get what it shows.
+
+func readme(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// blocks returns the fenced blocks of one language.
+func blocks(text, language string) (all []string) {
+	for _, b := range regexp.MustCompile("(?ms)^```(\\w*)\n(.*?)^```$").FindAllStringSubmatch(text, -1) {
+		if b[1] == language {
+			all = append(all, b[2])
+		}
+	}
+	return all
+}
+
+func TestReadmeGoIsCompiledCode(t *testing.T) {
+	snippets := blocks(readme(t), "go")
+	if len(snippets) == 0 {
+		t.Fatal("no Go in the README")
+	}
+	for _, snippet := range snippets {
+		found := false
+		for _, file := range treeFiles(t) {
+			if filepath.Ext(file) == ".go" && !found {
+				text, err := os.ReadFile(filepath.Join(root, file))
+				if err != nil {
+					t.Fatal(err)
+				}
+				found = strings.Contains(string(text), snippet)
+			}
+		}
+		if !found {
+			t.Errorf("no Go file of the tree has these lines, so nothing compiles them:\n%s", snippet)
+		}
+	}
+}
+
+// TestReadmeCommandsAnswerAsShown runs every command line of the README's
+// console blocks, in order, against a running guardd. "…" stands for anything.
+func TestReadmeCommandsAnswerAsShown(t *testing.T) {
+	p := startGuardd(t)
+	here := strings.NewReplacer("127.0.0.1:8080", strings.TrimPrefix(p.service, "http://"), "127.0.0.1:8081", strings.TrimPrefix(p.admin, "http://"))
+	dir := t.TempDir()
+	ran := 0
+	for _, block := range blocks(readme(t), "console") {
+		for _, step := range strings.Split("\n"+block, "\n$ ")[1:] {
+			command, want, _ := strings.Cut(step, "\n")
+			for strings.HasSuffix(command, `\`) {
+				more, rest, _ := strings.Cut(want, "\n")
+				command, want = command+"\n"+more, rest
+			}
+			cmd := exec.Command("sh", "-c", here.Replace(command))
+			cmd.Dir = dir
+			got, err := cmd.CombinedOutput()
+			if err != nil {
+				t.Errorf("$ %s\n%v\n%s", command, err, got)
+			}
+			ran++
+			pattern := strings.ReplaceAll(regexp.QuoteMeta(strings.TrimSpace(want)), "…", ".*")
+			if !regexp.MustCompile(`(?s)^` + pattern + `$`).MatchString(strings.TrimSpace(string(got))) {
+				t.Errorf("$ %s\nprints\n%s\nand not\n%s", command, got, want)
+			}
+		}
+	}
+	if ran < 3 {
+		t.Errorf("only %d commands found", ran)
+	}
+}
+
+func TestReadmeConfigurationLoads(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"guardd.secret", "pepper"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(longLine), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, yaml := range blocks(readme(t), "yaml") {
+		file := filepath.Join(dir, fmt.Sprintf("%d.yaml", i))
+		if err := os.WriteFile(file, []byte(yaml), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := loadWith(t, "", nil, "--config", file); err != nil {
+			t.Errorf("%v in\n%s", err, yaml)
+		}
+	}
+}
+
+func TestReadmeNamesWhatIsThere(t *testing.T) {
+	text := readme(t)
+	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range regexp.MustCompile(`\bmake ([a-z]+)\b`).FindAllStringSubmatch(strings.Join(append(codeSpans(text), blocks(text, "sh")...), "\n"), -1) {
+		if !strings.Contains("\n"+string(makefile), "\n"+m[1]+":") {
+			t.Errorf("make %s: no such target", m[1])
+		}
+	}
+	tests := testNames(t)
+	for _, m := range regexp.MustCompile("`((?:Test|Fuzz|Example)\\w+)`").FindAllStringSubmatch(text, -1) {
+		if !tests[m[1]] {
+			t.Errorf("%s: no such test", m[1])
+		}
+	}
+	for _, m := range regexp.MustCompile(`\]\(([^)#:]+)\)`).FindAllStringSubmatch(text, -1) {
+		if _, err := os.Stat(filepath.Join(root, m[1])); err != nil {
+			t.Errorf("link: %v", err)
+		}
+	}
+	for _, s := range settings {
+		key := strings.ReplaceAll(s.flag, "-", "_")
+		if group, name, _ := strings.Cut(s.flag, "-"); group == "log" {
+			key = "log." + name
+		}
+		if !strings.Contains(text, "| `"+key+"` |") {
+			t.Errorf("the configuration table has no row for %s", key)
+		}
+	}
+}
+
+func codeSpans(text string) (spans []string) {
+	for _, m := range regexp.MustCompile("`([^`\n]+)`").FindAllStringSubmatch(text, -1) {
+		spans = append(spans, m[1])
+	}
+	return spans
+}
+
+func testNames(t *testing.T) map[string]bool {
+	t.Helper()
+	names := map[string]bool{}
+	for _, files := range sources(t, func(name string) bool { return strings.HasSuffix(name, "_test.go") }) {
+		for _, f := range files {
+			for name := range f.Scope.Objects {
+				names[name] = true
+			}
+		}
+	}
+	return names
+}

@@ -1,0 +1,164 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/guardd/guardd/escalation"
+)
+
+// serveCommand runs until ctx ends or SIGTERM or SIGINT comes. SIGHUP reloads the policy.
+func serveCommand(ctx context.Context, args []string, getenv env, errOut io.Writer) int {
+	fl, rest, err := parseFlags("serve", args, getenv, errOut)
+	switch {
+	case errors.Is(err, errHelp):
+		return exitOK
+	case err != nil:
+		return exitUsage
+	case len(rest) > 0:
+		fmt.Fprintf(errOut, "guardd: serve takes flags only, not %q\n", rest[0])
+		return exitUsage
+	}
+	c, err := load(fl)
+	if err != nil {
+		return refuse(errOut, err)
+	}
+	log := newLogger(errOut, c.Log)
+	for _, w := range c.warnings {
+		log.Warn(w)
+	}
+	s, err := newServer(c, log)
+	if err != nil {
+		log.Error("cannot start", "error", err)
+		return exitFailed
+	}
+	s.reread = func() (*config, error) { return load(fl) }
+	if err := s.run(ctx); err != nil {
+		log.Error("ended", "error", err)
+		return exitFailed
+	}
+	return exitOK
+}
+
+// server is a running guardd.
+type server struct {
+	config  *config
+	log     *slog.Logger
+	metrics *metrics
+	guard   *escalation.Guard
+
+	service, admin endpoint
+	draining       atomic.Bool
+	// ready asks the shared store whether it is there.
+	ready func(context.Context) error
+	// reread loads the configuration again, for a reload.
+	reread func() (*config, error)
+	undo   cleanups
+}
+
+// endpoint is a listener and what serves on it.
+type endpoint struct {
+	listener net.Listener
+	server   *http.Server
+}
+
+// close ends the endpoint at once. The listener is closed twice when it was served; only
+// the first counts.
+func (e *endpoint) close() error {
+	var err error
+	if e.server != nil {
+		err = e.server.Close()
+	}
+	if cerr := e.listener.Close(); !errors.Is(cerr, net.ErrClosed) {
+		err = errors.Join(err, cerr)
+	}
+	return err
+}
+
+func (s *server) run(ctx context.Context) (err error) {
+	defer func() { err = errors.Join(err, s.undo.run()) }()
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	hup := make(chan os.Signal, 1)
+	signal.Notify(hup, syscall.SIGHUP)
+	defer signal.Stop(hup)
+
+	failed := make(chan error, 2)
+	for _, e := range []*endpoint{&s.service, &s.admin} {
+		go func() { failed <- e.server.Serve(e.listener) }()
+	}
+	s.log.Info("listening", "service", s.service.url(), "admin", s.admin.url(), "version", buildInfo().version)
+	for {
+		select {
+		case <-hup:
+			s.reload()
+		case err := <-failed:
+			return err
+		case <-ctx.Done():
+			stop() // a second signal ends the process at once
+			return s.drain()
+		}
+	}
+}
+
+func (e *endpoint) url() string { return "http://" + e.listener.Addr().String() }
+
+// drain ends the service without cutting anybody off: /readyz turns to 503 so
+// that balancers look elsewhere, requests go on for DrainNotice while they do,
+// and those begun have Drain to finish. The admin listener answers to the end.
+func (s *server) drain() error {
+	s.draining.Store(true)
+	s.log.Info("draining", "notice", s.config.DrainNotice.String(), "at_most", s.config.Drain.String())
+	time.Sleep(time.Duration(s.config.DrainNotice))
+	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(s.config.Drain))
+	defer cancel()
+	if err := s.service.server.Shutdown(ctx); err != nil {
+		return fmt.Errorf("requests were cut off after %s: %w", s.config.Drain, err)
+	}
+	s.log.Info("stopped")
+	return nil
+}
+
+// reload swaps the policy in whole. On any fault the old one stays in force. Everything
+// else in the file waits for a restart, and is named.
+func (s *server) reload() {
+	c, err := s.reread()
+	if err == nil {
+		err = s.guard.SetPolicy(c.policy)
+	}
+	if err != nil {
+		s.metrics.reloaded(nil)
+		s.log.Error("reload refused, the old policy stays in force", "error", err)
+		return
+	}
+	for _, w := range c.warnings {
+		s.log.Warn(w)
+	}
+	if names := s.config.differs(c); len(names) > 0 {
+		s.log.Warn("changes of these keys wait for a restart", "keys", names)
+	}
+	s.metrics.reloaded(c.policy)
+	s.log.Info("policy reloaded", "realms", len(c.policy.Realms))
+}
+
+// readiness is what /readyz says: decisions are possible unless draining, with the shared
+// store or without it.
+func (s *server) readiness() (status string, ok bool) {
+	switch {
+	case s.draining.Load():
+		return "draining", false
+	case s.ready(context.Background()) != nil:
+		return "degraded", true
+	}
+	return "ok", true
+}

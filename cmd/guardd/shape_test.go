@@ -1,0 +1,280 @@
+package main
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// These tests hold the shape of the tree: which folder may import what, and
+// that whoever opens one is told what it is.
+
+const (
+	root   = "../.."
+	module = "github.com/guardd/guardd"
+)
+
+// layer is a folder's product code and what it may import beside the standard
+// library. A folder is judged by the most specific entry.
+type layer struct {
+	folder string
+	own    []string // folders of this module
+	others []string // module paths
+	why    string   // said when something else is imported
+}
+
+var layers = []layer{
+	{"keys", nil, []string{"golang.org/x/text"},
+		"keys is the leftmost: facts, imported by everything, so it imports nothing that talks to anything"},
+	{"keys/redisstore", []string{"keys"}, []string{"github.com/redis/go-redis/v9"},
+		"the one place that knows Redis: whoever uses keys with another store must not pay for a Redis client"},
+	{"keys/keystest", []string{"keys", "keys/keystest/oracle"}, []string{"github.com/google/go-cmp"},
+		"the suite is for whoever writes a Store: it knows the contract and no implementation"},
+	{"keys/keystest/oracle", nil, nil,
+		"an oracle that shares code with what it judges repeats its mistakes"},
+	{"keys/keystest/redistest", nil, []string{"github.com/redis/go-redis/v9"},
+		"starts a server for tests; it knows nothing of guardd"},
+	{"escalation", []string{"keys"}, []string{"golang.org/x/text", "golang.org/x/crypto", "github.com/gaissmai/bart"},
+		"decisions stand on facts alone; what speaks HTTP, Redis or Kafka is wired in cmd/guardd"},
+	{"api", []string{"keys", "escalation", "api/client"}, []string{"github.com/go-chi/chi/v5", "github.com/go-json-experiment/json"},
+		"api speaks HTTP for what is left of it, and reaches no store by itself"},
+	{"api/client", nil, []string{"github.com/go-json-experiment/json"},
+		"a login handler that imports the client must not import the server"},
+	{"cmd/guardd", []string{"keys", "keys/redisstore", "escalation", "api", "cmd/guardd/loginlog"},
+		[]string{"go.yaml.in/yaml/v3", "github.com/prometheus/client_golang"},
+		"wiring may know everything of ours, and only the libraries that no other part needs"},
+	{"cmd/guardd/loginlog", nil, nil, "reads old logs; it knows nothing of what is done with them"},
+}
+
+func TestImportsRunOneWay(t *testing.T) {
+	for dir, files := range sources(t, func(name string) bool { return !strings.HasSuffix(name, "_test.go") }) {
+		l := layerOf(dir)
+		if l == nil {
+			t.Errorf("%s: no layer is declared for this folder", dir)
+			continue
+		}
+		for name, f := range files {
+			for _, spec := range f.Imports {
+				imported, _ := strconv.Unquote(spec.Path.Value)
+				if !l.may(imported) {
+					t.Errorf("%s imports %s: %s", path.Join(dir, name), imported, l.why)
+				}
+			}
+		}
+	}
+}
+
+// TestLayersRefuse holds the test above to its word.
+func TestLayersRefuse(t *testing.T) {
+	for folder, imports := range map[string][]string{
+		"keys":             {module + "/escalation", "github.com/redis/go-redis/v9", "github.com/segmentio/kafka-go", "database/sql", "net/http"},
+		"escalation":       {module + "/api", module + "/keys/redisstore", "github.com/redis/go-redis/v9", "net/smtp"},
+		"escalation/deep":  {module + "/cmd/guardd"},
+		"api":              {module + "/keys/redisstore", "github.com/jackc/pgx/v5"},
+		"api/client":       {module + "/api", module + "/keys"},
+		"keys/redisstore":  {module + "/escalation"},
+		"keys/redisstore2": {"github.com/redis/go-redis/v9"},
+	} {
+		for _, i := range imports {
+			if layerOf(folder).may(i) {
+				t.Errorf("%s may import %s", folder, i)
+			}
+		}
+	}
+}
+
+// clients are the standard library's own clients of other services, which the
+// inner folders must not hold either.
+var clients = []string{"net/http", "net/smtp", "net/rpc", "database/sql"}
+
+func (l *layer) may(imported string) bool {
+	if within(imported, module) {
+		own := strings.TrimPrefix(imported, module+"/")
+		return own == l.folder || slices.Contains(l.own, own)
+	}
+	if !strings.Contains(strings.Split(imported, "/")[0], ".") { // standard library
+		inner := within(l.folder, "keys") || within(l.folder, "escalation")
+		return !inner || !slices.Contains(clients, imported)
+	}
+	return slices.ContainsFunc(l.others, func(m string) bool { return within(imported, m) })
+}
+
+func layerOf(dir string) (best *layer) {
+	for i, l := range layers {
+		if within(dir, l.folder) && (best == nil || len(l.folder) > len(best.folder)) {
+			best = &layers[i]
+		}
+	}
+	return best
+}
+
+func within(p, dir string) bool { return p == dir || strings.HasPrefix(p, dir+"/") }
+
+func TestEveryPackageHasOneComment(t *testing.T) {
+	for dir, files := range sources(t, func(name string) bool { return !strings.HasSuffix(name, "_test.go") }) {
+		var have []string
+		for name, f := range files {
+			if f.Doc == nil {
+				continue
+			}
+			have = append(have, name)
+			begin := "Package " + f.Name.Name + " "
+			if f.Name.Name == "main" {
+				begin = "Command " + path.Base(dir) + " "
+			}
+			if !strings.HasPrefix(f.Doc.Text(), begin) {
+				t.Errorf("%s/%s: the package comment does not begin with %q", dir, name, begin)
+			}
+		}
+		if len(have) != 1 {
+			t.Errorf("%s: one file has the package comment, not %d: %v", dir, len(have), have)
+		}
+	}
+}
+
+func TestEveryExportedNameIsDocumented(t *testing.T) {
+	for dir, files := range sources(t, func(name string) bool { return !strings.HasSuffix(name, "_test.go") }) {
+		for name, f := range files {
+			for _, d := range f.Decls {
+				for _, missing := range undocumented(d) {
+					t.Errorf("%s/%s: %s has no comment", dir, name, missing)
+				}
+			}
+		}
+	}
+}
+
+func undocumented(d ast.Decl) (names []string) {
+	switch d := d.(type) {
+	case *ast.FuncDecl:
+		if d.Name.IsExported() && d.Doc == nil && (d.Recv == nil || ast.IsExported(receiver(d))) {
+			names = append(names, d.Name.Name)
+		}
+	case *ast.GenDecl:
+		for _, spec := range d.Specs {
+			switch s := spec.(type) {
+			case *ast.TypeSpec:
+				if s.Name.IsExported() && d.Doc == nil && s.Doc == nil && s.Comment == nil {
+					names = append(names, s.Name.Name)
+				}
+			case *ast.ValueSpec: // a group's comment stands for all of it
+				if s.Names[0].IsExported() && d.Doc == nil && s.Doc == nil && s.Comment == nil {
+					names = append(names, s.Names[0].Name)
+				}
+			}
+		}
+	}
+	return names
+}
+
+func receiver(d *ast.FuncDecl) string {
+	t := d.Recv.List[0].Type
+	if star, ok := t.(*ast.StarExpr); ok {
+		t = star.X
+	}
+	if index, ok := t.(*ast.IndexExpr); ok {
+		t = index.X
+	}
+	return fmt.Sprint(t)
+}
+
+// sources parses the tree: folder to file name to file.
+func sources(t *testing.T, want func(name string) bool) map[string]map[string]*ast.File {
+	t.Helper()
+	all := map[string]map[string]*ast.File{}
+	fset := token.NewFileSet()
+	for _, file := range treeFiles(t) {
+		if path.Ext(file) != ".go" || !want(path.Base(file)) {
+			continue
+		}
+		f, err := parser.ParseFile(fset, filepath.Join(root, file), nil, parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		dir := path.Dir(file)
+		if all[dir] == nil {
+			all[dir] = map[string]*ast.File{}
+		}
+		all[dir][path.Base(file)] = f
+	}
+	if len(all) < 5 {
+		t.Fatalf("only %d folders found: the walk is broken", len(all))
+	}
+	return all
+}
+
+// treeFiles lists the project's own files, with slashes, from its top.
+func treeFiles(t *testing.T) (files []string) {
+	t.Helper()
+	err := filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, _ := filepath.Rel(root, p)
+		if d.IsDir() && (d.Name() == ".git" || rel == "bin" || rel == ".tools") {
+			return filepath.SkipDir
+		}
+		if d.Type().IsRegular() && d.Name() != ".git" {
+			files = append(files, filepath.ToSlash(rel))
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+func TestNothingIsLeftToDo(t *testing.T) {
+	left := regexp.MustCompile(`\b(TO` + `DO|FIX` + `ME|XX` + `X)\b`)
+	for _, file := range treeFiles(t) {
+		if !slices.Contains([]string{".go", ".lua", ".md", ".sh", ".yaml", ".txt", ""}, path.Ext(file)) || strings.Contains(file, "testdata/fuzz/") {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join(root, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, line := range strings.Split(string(text), "\n") {
+			if left.MatchString(line) {
+				t.Errorf("%s:%d: %s", file, i+1, line)
+			}
+		}
+	}
+}
+
+// A script that is read from disk at run time is missing on the machine where
+// only the binary was copied to.
+func TestEveryLuaScriptIsEmbedded(t *testing.T) {
+	scripts := 0
+	for _, file := range treeFiles(t) {
+		if path.Ext(file) != ".lua" {
+			continue
+		}
+		scripts++
+		embedded := false
+		for _, f := range sources(t, func(name string) bool { return !strings.HasSuffix(name, "_test.go") })[path.Dir(file)] {
+			for _, group := range f.Comments {
+				for _, c := range group.List {
+					embedded = embedded || strings.HasPrefix(c.Text, "//go:embed ") && slices.Contains(strings.Fields(c.Text)[1:], path.Base(file))
+				}
+			}
+		}
+		if !embedded {
+			t.Errorf("%s is not embedded by a Go file beside it", file)
+		}
+	}
+	if scripts == 0 {
+		t.Error("no script found: the walk is broken")
+	}
+}

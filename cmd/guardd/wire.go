@@ -1,0 +1,144 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/url"
+	"time"
+
+	"github.com/guardd/guardd/api"
+	"github.com/guardd/guardd/escalation"
+	"github.com/guardd/guardd/keys"
+	"github.com/guardd/guardd/keys/redisstore"
+)
+
+// newServer builds every part, left to right along the import line: store,
+// guard, HTTP. Parts push their undo on s.undo; on an error what was built is
+// undone.
+func newServer(c *config, log *slog.Logger) (*server, error) {
+	s := &server{config: c, log: log, metrics: newMetrics(c.policy, c.NativeHistograms)}
+	if err := s.build(); err != nil {
+		return nil, errors.Join(err, s.undo.run())
+	}
+	return s, nil
+}
+
+func (s *server) build() error {
+	store, err := s.openStore()
+	if err != nil {
+		return err
+	}
+	if s.guard, err = s.openGuard(store); err != nil {
+		return err
+	}
+	return s.openListeners()
+}
+
+// store counts, and remembers revocations.
+type store interface {
+	keys.Store
+	keys.Records
+}
+
+// openStore returns the embedded twin, or Redis with the twin behind it. It
+// does not wait for Redis: a guardd that starts during an outage answers alone
+// and finds Redis when it comes back.
+func (s *server) openStore() (store, error) {
+	twin := keys.NewMemory(keys.MemoryConfig{})
+	s.metrics.watchTwin(twin)
+	if s.config.Redis == "" {
+		s.ready = func(context.Context) error { return nil }
+		return twin, nil
+	}
+	deadline := time.Duration(s.config.RedisDeadline)
+	client, err := redisstore.Open(s.config.Redis, deadline)
+	if err != nil {
+		return nil, fmt.Errorf("redis: %w", err)
+	}
+	s.undo.push(client.Close)
+	s.ready = func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, deadline)
+		defer cancel()
+		return client.Ping(ctx).Err()
+	}
+	shared := redisstore.New(redisstore.Config{Client: client, Deadline: deadline})
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if err := shared.Load(ctx); err != nil {
+		s.log.Warn("redis does not answer: deciding alone until it does", "redis", redactURL(s.config.Redis), "error", err)
+		s.metrics.storeFailed("load", err)
+	} else {
+		s.log.Info("counting in redis", "redis", redactURL(s.config.Redis), "instances", s.config.Instances)
+	}
+	return keys.NewFallback(keys.FallbackConfig{Primary: shared, Local: twin, Instances: s.config.Instances, OnError: s.metrics.storeFailed}), nil
+}
+
+func (s *server) openGuard(st store) (*escalation.Guard, error) {
+	secrets, err := s.openSecrets()
+	if err != nil {
+		return nil, err
+	}
+	if s.config.Shadow {
+		s.log.Warn("shadow mode: every attempt is allowed, would says what it would have been")
+	}
+	return escalation.New(escalation.Config{
+		Store: st, Records: st, Policy: s.config.policy, Secrets: secrets,
+		Shadow: s.config.Shadow, Instances: s.config.Instances,
+	})
+}
+
+// openSecrets reads the secret file; without one (only possible where this
+// process is alone) it makes a secret up, and says so where nobody can miss it.
+func (s *server) openSecrets() (*escalation.Secrets, error) {
+	if s.config.SecretFile == "" {
+		s.log.Warn("NO SECRET FILE: sealing with a secret that ends with this process. " +
+			"After a restart every known device, open attempt and waiting visitor starts anew. " +
+			"For production: openssl rand -base64 32 > guardd.secret, and --secret-file guardd.secret")
+		return escalation.GenerateSecrets()
+	}
+	return escalation.NewSecrets(s.config.secrets)
+}
+
+// openListeners binds both addresses before anything is served, so that a
+// taken port is found at once.
+func (s *server) openListeners() (err error) {
+	if s.service.listener, err = net.Listen("tcp", s.config.Listen); err != nil {
+		return fmt.Errorf("listen: %w", err)
+	}
+	s.undo.push(s.service.close)
+	if s.admin.listener, err = net.Listen("tcp", s.config.AdminListen); err != nil {
+		return fmt.Errorf("admin_listen: %w", err)
+	}
+	s.undo.push(s.admin.close)
+
+	s.service.server = api.NewServer(api.Service(api.Config{
+		Guard: s.guard, Keys: s.apiKeys(), Log: s.log, Observer: s.metrics, Draining: s.draining.Load,
+	}), s.log)
+	s.admin.server = api.NewServer(api.Admin(api.AdminConfig{
+		Metrics: s.metrics.handler(), Ready: s.readiness, Pprof: !s.config.AdminOpen,
+	}), s.log)
+	// A CPU profile takes half a minute by default to write its answer.
+	s.admin.server.WriteTimeout = 2 * time.Minute
+	return nil
+}
+
+func (s *server) apiKeys() []api.Key {
+	var ks []api.Key
+	for _, k := range s.config.APIKeys {
+		ks = append(ks, api.Key{Name: k.Name, SHA256: k.SHA256, Realms: k.Realms})
+	}
+	return ks
+}
+
+// redactURL hides the password of a URL, for logs. What cannot be read is
+// hidden whole.
+func redactURL(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return "(hidden)"
+	}
+	return u.Redacted()
+}

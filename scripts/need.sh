@@ -1,0 +1,46 @@
+#!/bin/sh
+# need.sh go|redis|cc: make sure that a tool is there. Where apt-get can be used
+# (Debian, as root) it is installed; elsewhere the command to type is printed.
+set -eu
+
+install() { # install DEBIAN-PACKAGE BREW-PACKAGE
+	if command -v apt-get >/dev/null && [ "$(id -u)" = 0 ]; then
+		echo "need.sh: installing $1" >&2
+		apt-get update -qq >&2
+		DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$1" >&2
+	elif command -v apt-get >/dev/null; then
+		echo "$1 is missing: sudo apt-get install $1" >&2
+		exit 1
+	elif command -v brew >/dev/null; then
+		echo "$2 is missing: brew install $2" >&2
+		exit 1
+	else
+		echo "$1 is missing: install it with this system's package manager" >&2
+		exit 1
+	fi
+}
+
+case ${1:-} in
+go)
+	if ! command -v "${GO:-go}" >/dev/null; then
+		echo "go is missing: Go 1.26 or newer, from https://go.dev/dl/ (macOS: brew install go)" >&2
+		exit 1
+	fi
+	# Go 1.21 and later fetch the toolchain that go.mod asks for; an older one cannot read go.mod.
+	minor=$("${GO:-go}" env GOVERSION | sed 's/^go1\.\([0-9]*\).*/\1/')
+	if [ "$minor" -lt 26 ] 2>/dev/null && [ "$("${GO:-go}" env GOTOOLCHAIN)" = local ]; then
+		echo "Go 1.26 or newer is needed, this is $("${GO:-go}" env GOVERSION): https://go.dev/dl/" >&2
+		exit 1
+	fi
+	;;
+redis)
+	command -v redis-server >/dev/null || install redis-server redis
+	;;
+cc)
+	command -v "${CC:-cc}" >/dev/null || install build-essential gcc
+	;;
+*)
+	echo "usage: need.sh go|redis|cc" >&2
+	exit 2
+	;;
+esac
