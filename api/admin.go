@@ -3,6 +3,8 @@ package api
 import (
 	"net/http"
 	"net/http/pprof"
+
+	"github.com/go-chi/chi/v5/middleware"
 )
 
 // AdminConfig is what Admin needs; every field may be left out.
@@ -27,7 +29,7 @@ type health struct {
 // is gone: guardd then still answers, degraded, and an instance taken out of
 // rotation would not.
 func Admin(c AdminConfig) http.Handler {
-	r := newRouter(noStore)
+	r := newRouter(noStore, middleware.GetHead) // some balancers probe with HEAD
 	r.Get("/healthz", func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, http.StatusOK, "application/json", health{"ok"})
 	})

@@ -35,6 +35,11 @@ func TestReadinessFollowsTheProcessAndNotTheStore(t *testing.T) {
 			t.Errorf("%+v: healthz answered %d %s", row, code, body)
 		}
 	}
+	w := httptest.NewRecorder()
+	api.Admin(api.AdminConfig{Ready: func() (string, bool) { return "draining", false }}).ServeHTTP(w, httptest.NewRequest(http.MethodHead, "/readyz", nil))
+	if w.Code != 503 {
+		t.Errorf("HEAD while draining: %d", w.Code)
+	}
 	if code, _ := get(t, api.Admin(api.AdminConfig{}), "/readyz"); code != 200 {
 		t.Errorf("without Ready: %d", code)
 	}

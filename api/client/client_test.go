@@ -398,6 +398,47 @@ func TestADelayIsWaitedOutOnRequestOnly(t *testing.T) {
 	}
 }
 
+// The same with a real guard: every ticket is a good proof under the request
+// id of the attempt that it repeats.
+func TestTheDelaysOfARealGuardAreWaitedOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		service := embedded()
+		inside := roundTripper(func(r *http.Request) (*http.Response, error) {
+			w := httptest.NewRecorder()
+			service.ServeHTTP(w, r)
+			return w.Result(), nil
+		})
+		g, err := client.New(client.Config{URL: "http://guardd", HTTPClient: &http.Client{Transport: inside}, WaitOut: time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		begun := time.Now()
+		for i := range 5 {
+			a, err := g.Attempt(context.Background(), guess)
+			if err != nil || !a.Proceed || a.Attempt == "" || a.ProofError != "" {
+				t.Fatalf("guess %d: %+v %v", i, a, err)
+			}
+		}
+		if took := time.Since(begun); took != 2*time.Second {
+			t.Errorf("five guesses took %v: the fourth and the fifth wait a second each", took)
+		}
+	})
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func TestRedirectsAreNotFollowed(t *testing.T) {
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the key was sent elsewhere") }))
+	defer elsewhere.Close()
+	s := httptest.NewServer(http.RedirectHandler(elsewhere.URL, http.StatusTemporaryRedirect))
+	defer s.Close()
+	if a, err := open(t, client.Config{URL: s.URL, Key: "k"}).Attempt(context.Background(), guess); err == nil || !a.Unreachable {
+		t.Errorf("%+v %v", a, err)
+	}
+}
+
 func TestACancelledWaitNeverProceeds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, _ := delaying(t, time.Second)
