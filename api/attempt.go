@@ -27,7 +27,7 @@ func attemptResponse(v *escalation.Verdict) *client.AttemptResponse {
 		Action: string(v.Action), Proceed: v.Proceed, Attempt: v.Attempt,
 		KnownDevice: v.KnownDevice, Posture: v.Posture.String(), Degraded: v.Degraded,
 		Shadow: v.Shadow, Would: string(v.Would),
-		Reasons: append([]string{}, v.Reasons...), ProofError: string(v.ProofError), Proof: v.Proof,
+		Reasons: v.Reasons, ProofError: string(v.ProofError), Proof: v.Proof,
 		Tiers: make([]client.TierLevel, len(v.Tiers)),
 	}
 	for i, t := range v.Tiers {
@@ -46,7 +46,7 @@ func challenge(c *escalation.Challenge) *client.Challenge {
 	if c == nil {
 		return nil
 	}
-	return &client.Challenge{Kind: c.Kind, Kinds: append([]string{}, c.Kinds...), Token: c.Token,
+	return &client.Challenge{Kind: c.Kind, Kinds: c.Kinds, Token: c.Token,
 		ExpiresAt: utc(c.ExpiresAt), NotBefore: utc(c.NotBefore)}
 }
 

@@ -49,6 +49,7 @@ func (s *service) fail(w http.ResponseWriter, r *http.Request, err error) {
 	writeProblem(w, p)
 }
 
+// writeJSON writes slices that are nil as [] (json v2 does): an array is never null.
 func writeJSON(w http.ResponseWriter, status int, mediaType string, v any) {
 	body, err := json.Marshal(v)
 	if err != nil {

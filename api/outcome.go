@@ -19,7 +19,7 @@ func (s *service) outcome(ctx context.Context, key *Key, q *client.OutcomeReques
 	s.Observer.Outcome(r, time.Since(begun))
 	return &client.OutcomeResponse{
 		Recorded: r.Recorded, Duplicate: r.Duplicate, AttemptError: r.AttemptError,
-		Device: r.Device, DeviceExpiresAt: utc(r.DeviceExpires), Advice: append([]string{}, r.Advice...),
+		Device: r.Device, DeviceExpiresAt: utc(r.DeviceExpires), Advice: r.Advice,
 	}, nil
 }
 
