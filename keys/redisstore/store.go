@@ -71,7 +71,8 @@ func New(c Config) *Store {
 	return &Store{client: c.Client, deadline: c.Deadline, clock: clock{start: time.Now()}}
 }
 
-// Load sends the scripts, so that the first decision need not. A Redis that
+// Load sends the scripts, so that the first decision need not, and asks for the
+// time, so that the first decision's deadline travels with it. A Redis that
 // has lost them (restart, SCRIPT FLUSH, failover) is given them again by the
 // call that finds out.
 func (s *Store) Load(ctx context.Context) error {
@@ -80,6 +81,12 @@ func (s *Store) Load(ctx context.Context) error {
 			return wrap("load scripts", err)
 		}
 	}
+	sent := s.clock.now()
+	t, err := s.client.Time(ctx).Result()
+	if err != nil {
+		return wrap("load scripts", err)
+	}
+	s.clock.learn(sent, t.UnixMicro())
 	return nil
 }
 
