@@ -1,0 +1,179 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/guardd/guardd/keys/keystest/redistest"
+)
+
+// answer is as much of an attempt's answer as these tests look at.
+type answer struct {
+	Action   string `json:"action"`
+	Proceed  bool   `json:"proceed"`
+	Degraded bool   `json:"degraded"`
+	Attempt  string `json:"attempt"`
+	Device   string `json:"device"`
+	Recorded bool   `json:"recorded"`
+	Known    bool   `json:"known_device"`
+	Tiers    []struct {
+		Tier, Limit    string
+		Left, Capacity int64
+	}
+	Challenge struct{ Token string }
+}
+
+func (p *process) attempt(t *testing.T, account, ip string, more ...string) (a answer) {
+	t.Helper()
+	body := fmt.Sprintf(`{"account":%q,"ip":%q%s}`, account, ip, strings.Join(more, ""))
+	if status := p.post(t, "/v1/attempts", body, &a); status != 200 {
+		t.Fatalf("status %d for %s", status, body)
+	}
+	return a
+}
+
+// left is what the account's burst limit has left.
+func (a answer) left(t *testing.T) int64 {
+	t.Helper()
+	for _, l := range a.Tiers {
+		if l.Tier == "account" && l.Limit == "burst" {
+			return l.Left
+		}
+	}
+	t.Fatalf("no account tier in %+v", a)
+	return 0
+}
+
+// fleet starts n instances over one Redis. Their deadline is a slow test
+// machine's; what is tested is that it is kept at all.
+func fleet(t *testing.T, n int, redisURL string) (all []*process) {
+	secret := writeFile(t, "guardd.secret", longLine+"\n")
+	for range n {
+		all = append(all, startGuardd(t, "--redis", redisURL, "--redis-deadline", "2s", "--instances", fmt.Sprint(n), "--secret-file", secret))
+	}
+	return all
+}
+
+func TestFleetSharesOneCountAndOpensEachOthersTokens(t *testing.T) {
+	all := fleet(t, 2, redistest.Start(t).URL())
+	here, there := all[0], all[1]
+	first := here.attempt(t, "alice", "192.0.2.1")
+	if left := there.attempt(t, "alice", "192.0.2.1").left(t); first.left(t) != 19 || left != 18 {
+		t.Errorf("left here %d, then there %d", first.left(t), left)
+	}
+	var told answer
+	there.post(t, "/v1/outcomes", `{"account":"alice","outcome":"success","attempt":"`+first.Attempt+`"}`, &told)
+	if !told.Recorded || told.Device == "" {
+		t.Fatalf("an attempt from here, reported there: %+v", told)
+	}
+	if !here.attempt(t, "alice", "198.51.100.1", `,"device":"`+told.Device+`"`).Known {
+		t.Error("a device from there is unknown here")
+	}
+	if status := there.post(t, "/v1/devices/revoke", `{"account":"alice"}`, nil); status != 200 {
+		t.Fatalf("revoke: %d", status)
+	}
+	if here.attempt(t, "alice", "198.51.100.1", `,"device":"`+told.Device+`"`).Known {
+		t.Error("a device revoked there is known here")
+	}
+}
+
+func TestWithoutRedisEachInstanceGrantsItsShareAndSaysSo(t *testing.T) {
+	redis := redistest.Start(t)
+	p := fleet(t, 2, redis.URL())[0]
+	if p.attempt(t, "alice", "192.0.2.1").Degraded {
+		t.Fatal("degraded while Redis is there")
+	}
+	redis.Stop()
+	a := p.attempt(t, "alice", "192.0.2.1")
+	if !a.Degraded || !a.Proceed || a.left(t) > 9 {
+		t.Errorf("without Redis: %+v (the share of 20 is 10)", a)
+	}
+	if status, body := get(t, p.admin+"/readyz"); status != 200 || !strings.Contains(body, "degraded") {
+		t.Errorf("readyz: %d %s", status, body)
+	}
+	if status := p.post(t, "/v1/devices/revoke", `{"account":"alice"}`, nil); status != 503 {
+		t.Errorf("a revocation that reaches nobody is answered %d", status)
+	}
+	_, text := get(t, p.admin+"/metrics")
+	for _, want := range []string{"\nguardd_degraded 1\n", `guardd_decision_duration_seconds_count{degraded="true"} 1`,
+		`guardd_store_errors_total{kind="refused",operation="revoke"} 1`} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the metrics do not say %q", want)
+		}
+	}
+	redis.Restart()
+	if a := p.attempt(t, "alice", "192.0.2.1"); a.Degraded || a.left(t) != 19 {
+		t.Errorf("with Redis back, and empty: %+v", a)
+	}
+	if _, text := get(t, p.admin+"/metrics"); !strings.Contains(text, "\nguardd_degraded 0\n") {
+		t.Error("still degraded, by the metrics")
+	}
+	if status, body := get(t, p.admin+"/readyz"); status != 200 || !strings.Contains(body, `"ok"`) {
+		t.Errorf("readyz: %d %s", status, body)
+	}
+}
+
+func TestRedisThatHangsCostsTheDeadlineAndNoAnswer(t *testing.T) {
+	redis := redistest.Start(t)
+	p := startGuardd(t, "--redis", redis.URL(), "--redis-deadline", "20ms", "--secret-file", writeFile(t, "secret", longLine))
+	redis.Pause()
+	if a := p.attempt(t, "alice", "192.0.2.1"); !a.Degraded || !a.Proceed {
+		t.Errorf("while Redis hangs: %+v", a)
+	}
+	redis.Resume()
+	// The late call wrote nothing: the shared bucket is full but for what is
+	// asked from now on. On a busy machine some of that may lose its reply.
+	for lost := range int64(100) {
+		if a := p.attempt(t, "alice", "192.0.2.1"); !a.Degraded {
+			if a.left(t) < 19-lost {
+				t.Errorf("the late call took a token: %d left after %d lost replies", a.left(t), lost)
+			}
+			return
+		}
+	}
+	t.Error("guardd does not find Redis again")
+}
+
+func TestStartWithoutRedisAnswersAloneAndFindsItLater(t *testing.T) {
+	redis := redistest.Start(t)
+	redis.Stop()
+	p := startGuardd(t, "--redis", redis.URL(), "--redis-deadline", "2s", "--secret-file", writeFile(t, "secret", longLine))
+	if _, err := p.awaitLog("redis does not answer"); err != nil {
+		t.Error(err)
+	}
+	if a := p.attempt(t, "alice", "192.0.2.1"); !a.Degraded || !a.Proceed {
+		t.Errorf("before Redis is there: %+v", a)
+	}
+	redis.Restart()
+	if a := p.attempt(t, "alice", "192.0.2.1"); a.Degraded {
+		t.Errorf("after Redis has come: %+v", a)
+	}
+}
+
+// Names, addresses of accounts and tokens must not be readable by whoever
+// reads Redis.
+func TestNoNameReachesRedis(t *testing.T) {
+	redis := redistest.Start(t)
+	p := fleet(t, 1, redis.URL())[0]
+	a := p.attempt(t, "alice.in.clear@example.com", "192.0.2.1", `,"request_id":"req-in-clear","user_agent":"agent-in-clear"`)
+	p.post(t, "/v1/outcomes", `{"account":"alice.in.clear@example.com","outcome":"failure","attempt":"`+a.Attempt+`"}`, nil)
+	p.post(t, "/v1/devices/revoke", `{"account":"alice.in.clear@example.com"}`, nil)
+	client := redis.Client()
+	names, err := client.Keys(t.Context(), "*").Result()
+	if err != nil || len(names) < 5 {
+		t.Fatalf("%d keys, %v", len(names), err)
+	}
+	for _, name := range names {
+		dump, err := client.Dump(t.Context(), name).Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(name+dump, "in.clear") || strings.Contains(name+dump, "in-clear") {
+			t.Errorf("%s holds a name", name)
+		}
+		if ttl, err := client.TTL(t.Context(), name).Result(); err != nil || ttl <= 0 {
+			t.Errorf("%s has no TTL", name)
+		}
+	}
+}
