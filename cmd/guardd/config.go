@@ -80,24 +80,33 @@ func defaults() *config {
 func load(fl *flags) (*config, error) {
 	c := defaults()
 	var bad faults
-	if fl.config != "" {
-		f, err := os.Open(fl.config)
-		if err != nil {
-			return nil, fmt.Errorf("config: %w", err)
-		}
-		defer f.Close()
-		bad = decode(f, c)
-		c.SecretFile = beside(fl.config, c.SecretFile)
-		c.Policy = beside(fl.config, c.Policy)
-		if c.Policy != "" && c.Realms != nil {
-			bad.add("policy", "names a file, but realms are given here too")
-		}
+	if err := c.readFile(fl.config, &bad); err != nil {
+		return nil, err
 	}
 	fl.lay(c, &bad)
 	c.loadPolicy(fl.config, &bad)
 	c.loadSecrets(&bad)
 	c.check(&bad)
 	return c, bad.err()
+}
+
+// readFile lays a configuration file over c; "" is none.
+func (c *config) readFile(file string, bad *faults) error {
+	if file == "" {
+		return nil
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return fmt.Errorf("config: %w", err)
+	}
+	defer f.Close()
+	*bad = append(*bad, decode(f, c)...)
+	c.SecretFile = beside(file, c.SecretFile)
+	c.Policy = beside(file, c.Policy)
+	if c.Policy != "" && c.Realms != nil {
+		bad.add("policy", "names a file, but realms are given here too")
+	}
+	return nil
 }
 
 // beside makes a path that a file gives relative to that file: where guardd is
@@ -112,16 +121,12 @@ func beside(file, path string) string {
 // loadPolicy completes c.policy from the file that Policy names, else from
 // Realms, else the default policy, and reads the peppers it names.
 func (c *config) loadPolicy(file string, bad *faults) {
-	p := &escalation.Policy{Realms: c.Realms}
-	switch {
-	case c.Policy != "":
-		file = c.Policy
-		p = c.readPolicy(bad)
-	case c.Realms == nil:
-		p = escalation.DefaultPolicy()
-	}
+	p := c.choosePolicy(bad)
 	if p == nil {
 		return
+	}
+	if c.Policy != "" {
+		file = c.Policy
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.Realms)) {
 		r := p.Realms[name]
@@ -140,6 +145,18 @@ func (c *config) loadPolicy(file string, bad *faults) {
 	}
 	validatePolicy(p, bad)
 	c.policy = p
+}
+
+// choosePolicy returns the policy that c gives, names, or leaves at its
+// default, unchecked; nil when its file cannot be read.
+func (c *config) choosePolicy(bad *faults) *escalation.Policy {
+	switch {
+	case c.Policy != "":
+		return c.readPolicy(bad)
+	case c.Realms == nil:
+		return escalation.DefaultPolicy()
+	}
+	return &escalation.Policy{Realms: c.Realms}
 }
 
 // validatePolicy completes p, and adds its faults to the others.
