@@ -25,6 +25,7 @@ const usage = `guardd asks for more than a password when guesses pile up, and lo
 usage: guardd [command] [flags]
 
   serve                answer login handlers (the default; guardd serve -h lists its flags)
+  replay FILE          run an old login log through the policy: who would have been asked what
   policy check [FILE]  say everything that is wrong with a configuration or policy file
   config example       print a configuration file with every key at its default
   version              print the version
@@ -44,6 +45,8 @@ func run(ctx context.Context, args []string, getenv env, stdin io.Reader, out, e
 	switch command {
 	case "serve":
 		return serveCommand(ctx, args, getenv, errOut)
+	case "replay":
+		return replayCommand(ctx, args, getenv, stdin, out, errOut)
 	case "policy":
 		return policyCommand(args, getenv, out, errOut)
 	case "config":

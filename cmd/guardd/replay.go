@@ -58,7 +58,7 @@ var (
 var errUsage = errors.New("usage")
 
 // parseReplay reads the flags, before and after FILE.
-func parseReplay(args []string, getenv func(string) (string, bool), errOut io.Writer) (*replayFlags, error) {
+func parseReplay(args []string, getenv env, errOut io.Writer) (*replayFlags, error) {
 	f := &replayFlags{}
 	f.config, _ = getenv("GUARDD_CONFIG")
 	f.policy, _ = getenv("GUARDD_POLICY")
@@ -173,7 +173,7 @@ func (f *replayFlags) parser(zone *time.Location) (loginlog.Parser, error) {
 }
 
 // replayCommand is "replay FILE": an old login log through the live policy.
-func replayCommand(ctx context.Context, args []string, getenv func(string) (string, bool), stdin io.Reader, out, errOut io.Writer) int {
+func replayCommand(ctx context.Context, args []string, getenv env, stdin io.Reader, out, errOut io.Writer) int {
 	f, err := parseReplay(args, getenv, errOut)
 	switch {
 	case errors.Is(err, flag.ErrHelp):

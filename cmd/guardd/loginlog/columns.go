@@ -116,6 +116,19 @@ type Clock struct {
 	last int // the guess that was right before
 }
 
+// NewClock makes a Clock. It refuses a layout that names no day, since every
+// time would be the year 0's.
+func NewClock(layout string, zone *time.Location) (Clock, error) {
+	if _, numeric := unixNanos[layout]; layout != "" && layout != "auto" && layout != "rfc3339" && !numeric {
+		at := time.Date(2011, 12, 30, 0, 0, 0, 0, time.UTC)
+		back, err := time.ParseInLocation(layout, at.Format(layout), time.UTC)
+		if err != nil || !back.Equal(at) {
+			return Clock{}, fmt.Errorf("%q is none of %s, and no layout of a whole date like 02.01.2006 15:04:05", layout, strings.Join(TimeLayouts, ", "))
+		}
+	}
+	return Clock{Layout: layout, Zone: zone}, nil
+}
+
 // parse reads a time; fractions are read to the nanosecond.
 func (c *Clock) parse(s string) (time.Time, error) {
 	t, ok := c.read(strings.TrimSpace(s))

@@ -78,11 +78,9 @@ func (l *Lines) Next() ([]byte, error) {
 	long := false
 	for {
 		part, err := l.in.ReadSlice('\n')
-		switch {
-		case long:
-		case len(l.buf)+len(part) > MaxLine+2: // with its line end
+		if len(l.buf)+len(part) > MaxLine+2 { // with its line end
 			long = true
-		default:
+		} else {
 			l.buf = append(l.buf, part...)
 		}
 		switch {
