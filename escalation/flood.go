@@ -11,7 +11,6 @@ import (
 // a call to the store. What it asks for is a captcha, never more.
 type flood struct {
 	buckets *keys.Memory
-	shares  int64
 	own     *keys.Rules // of whoever shows a proof or a device
 }
 
@@ -19,7 +18,7 @@ type flood struct {
 // however hard strangers behind the same address press.
 const ownPerMinute = 60
 
-func newFlood(instances int) (*flood, error) {
+func newFlood() (*flood, error) {
 	l, err := keys.NewLimit(ownPerMinute, ownPerMinute, 60e9)
 	if err != nil {
 		return nil, err
@@ -30,7 +29,7 @@ func newFlood(instances int) (*flood, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &flood{keys.NewMemory(keys.MemoryConfig{}), int64(max(instances, 1)), own}, nil
+	return &flood{keys.NewMemory(keys.MemoryConfig{}), own}, nil
 }
 
 // pass takes one request. ok is false when it is to be answered with a captcha
@@ -38,7 +37,8 @@ func newFlood(instances int) (*flood, error) {
 // of his own (credential) passes a flooded address, and the flood then counts
 // in the store's decision.
 func (f *flood) pass(ctx context.Context, v *visit, credential string, now int64) (floor keys.Rung, ok bool, err error) {
-	if v.flow.flood == nil || v.listed == allowed {
+	rules := v.realm.floods[v.scope.flow]
+	if rules == nil || v.listed == allowed {
 		return keys.Allow, true, nil
 	}
 	own := false
@@ -48,7 +48,7 @@ func (f *flood) pass(ctx context.Context, v *visit, credential string, now int64
 			return keys.Allow, false, err
 		}
 	}
-	ask := keys.Ask{Now: now, Rules: v.flow.flood.WithShare(f.shares), Keys: []string{v.realm.space.IP(v.flowName, v.ip)}, Cost: 1}
+	ask := keys.Ask{Now: now, Rules: rules, Keys: []string{v.realm.space.IP(v.flowName, v.ip)}, Cost: 1}
 	ask.KKeys[0] = v.realm.space.K(v.ip.Counted())
 	if own {
 		ask.Cost = 0 // only look

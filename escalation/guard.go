@@ -75,7 +75,7 @@ func New(c Config) (*Guard, error) {
 		}
 	}
 	var err error
-	if g.flood, err = newFlood(c.Instances); err != nil {
+	if g.flood, err = newFlood(); err != nil {
 		return nil, err
 	}
 	if err := g.SetPolicy(c.Policy); err != nil {
@@ -90,7 +90,7 @@ func (g *Guard) SetPolicy(p *Policy) error {
 	if err := p.Validate(); err != nil {
 		return err
 	}
-	l, err := bind(p, g.c.Secrets)
+	l, err := bind(p, g.c.Secrets, int64(max(g.c.Instances, 1)))
 	if err != nil {
 		return err
 	}

@@ -16,14 +16,15 @@ type live struct {
 
 type liveRealm struct {
 	*realmRules
-	name     string
 	space    keys.Space
 	pepper   keys.Pepper
-	requests []byte // key for hashing request ids
+	requests []byte                 // key for hashing request ids
+	floods   [flowCount]*keys.Rules // flood limits at this instance's share; nil: none
 }
 
-// bind derives each realm's pepper. Faults name realms.X.pepper_file.
-func bind(p *Policy, s *Secrets) (*live, error) {
+// bind derives each realm's pepper, and the share of the flood limits of one
+// of so many instances. Faults name realms.X.pepper_file.
+func bind(p *Policy, s *Secrets, instances int64) (*live, error) {
 	l, faults := &live{policy: p, realms: map[string]*liveRealm{}}, &faultList{}
 	for _, name := range slices.Sorted(maps.Keys(p.Realms)) {
 		r, path := p.Realms[name], "realms."+name+".pepper_file"
@@ -51,7 +52,13 @@ func bind(p *Policy, s *Secrets) (*live, error) {
 		if err != nil {
 			return nil, err
 		}
-		l.realms[name] = &liveRealm{p.compiled[name], name, keys.NewSpace(name, 0), pepper, requests}
+		b := &liveRealm{realmRules: p.compiled[name], space: keys.NewSpace(name, 0), pepper: pepper, requests: requests}
+		for i, f := range b.flows {
+			if f.flood != nil {
+				b.floods[i] = f.flood.WithShare(instances)
+			}
+		}
+		l.realms[name] = b
 	}
 	if len(faults.all) > 0 {
 		return nil, faults.all
