@@ -4,7 +4,7 @@
 
 GO       ?= go
 FUZZTIME ?= 20s
-SOAKTIME ?= 20m
+SOAK     ?= 20
 ARGS     ?=
 
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
@@ -29,8 +29,8 @@ race: need-go need-cc need-redis ## the same under the race detector
 fuzz: need-go ## each fuzz target for FUZZTIME (20s)
 	GO=$(GO) scripts/fuzz.sh $(FUZZTIME)
 
-soak: need-go need-redis ## the random walks with many more seeds, for as long as a coffee
-	GUARDD_SOAK=1 $(GO) test -count=1 -timeout $(SOAKTIME) ./keys/... ./escalation/...
+soak: need-go need-redis ## the random walks with SOAK (20) times the seeds
+	GUARDD_SOAK=$(SOAK) $(GO) test -v -count=1 -timeout 0 -run 'Walks' ./keys/...
 
 lint: need-go ## formatting, vet, staticcheck, a tidy go.mod
 	@test -z "$$(gofmt -l .)" || { echo "not formatted (make fmt):"; gofmt -l .; exit 1; }

@@ -19,7 +19,7 @@ import (
 // bound that loading allows.
 func Walk(t *testing.T, seeds, steps int, subjects ...Named) {
 	seen := map[string]int{}
-	for seed := range seeds {
+	for seed := range seeds * soak(t) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			w := newWalker(t, uint64(seed), subjects)
 			w.seen = seen
