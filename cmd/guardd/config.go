@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/guardd/guardd/escalation"
+	"github.com/guardd/guardd/keys"
 	"github.com/guardd/guardd/keys/redisstore"
 )
 
@@ -46,8 +47,8 @@ type config struct {
 
 	// policy is Realms, or the file that Policy names, checked and complete.
 	policy *escalation.Policy
-	// secrets are the lines of SecretFile.
-	secrets [][]byte
+	// secrets are those of SecretFile; nil where there is none.
+	secrets *escalation.Secrets
 	// warnings are for the log: nothing that keeps guardd from running.
 	warnings []string
 }
@@ -160,8 +161,9 @@ func (c *config) choosePolicy(bad *faults) *escalation.Policy {
 }
 
 // validatePolicy completes p, and adds its faults to the others.
-func validatePolicy(p *escalation.Policy, bad *faults) {
-	err := p.Validate()
+func validatePolicy(p *escalation.Policy, bad *faults) { addPolicyFaults(p.Validate(), bad) }
+
+func addPolicyFaults(err error, bad *faults) {
 	var many escalation.Faults
 	switch {
 	case errors.As(err, &many):
@@ -189,19 +191,32 @@ func (c *config) readPolicy(bad *faults) *escalation.Policy {
 	return p
 }
 
-// loadSecrets reads the secret file and has its lines judged.
+// loadSecrets reads the secret file, has its lines judged, and whether the
+// policy goes with them: as soon as there are two, each realm needs a pepper.
 func (c *config) loadSecrets(bad *faults) {
 	if c.SecretFile == "" {
 		return
 	}
 	lines, err := c.readSecretFile(c.SecretFile)
-	if err == nil {
-		_, err = escalation.NewSecrets(lines)
-	}
 	if err != nil {
 		bad.add("secret_file", "%v", err)
+		return
 	}
-	c.secrets = lines
+	secrets, err := escalation.NewSecrets(lines)
+	if err != nil {
+		bad.add("secret_file", "%v", err)
+		return
+	}
+	c.secrets = secrets
+	if len(*bad) > 0 {
+		return
+	}
+	var never struct { // this guard is never asked
+		keys.Store
+		keys.Records
+	}
+	_, err = escalation.New(escalation.Config{Store: never, Records: never, Policy: c.policy, Secrets: secrets})
+	addPolicyFaults(err, bad)
 }
 
 // differs names the keys, beside the policy's own, whose value is another in b.

@@ -178,8 +178,8 @@ func TestPathsInAFileAreRelativeToIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(c.secrets) != 1 || string(c.secrets[0]) != longLine || string(c.policy.Realms["default"].Pepper) != otherLine {
-		t.Errorf("secrets %q, pepper %q", c.secrets, c.policy.Realms["default"].Pepper)
+	if c.secrets == nil || string(c.policy.Realms["default"].Pepper) != otherLine {
+		t.Errorf("secrets %v, pepper %q", c.secrets, c.policy.Realms["default"].Pepper)
 	}
 	if len(c.warnings) > 0 {
 		t.Errorf("warned about private files: %q", c.warnings)
@@ -202,6 +202,17 @@ func TestSecretFileThatIsSomethingElseIsRefused(t *testing.T) {
 		if _, err := loadWith(t, "", nil, "--secret-file", writeFile(t, name, text)); err == nil || !strings.Contains(err.Error(), "secret_file: ") {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+func TestSecondSecretNeedsAPepper(t *testing.T) {
+	secret := writeFile(t, "secret", longLine+"\n"+otherLine+"\n")
+	if _, err := loadWith(t, "", nil, "--secret-file", secret); err == nil || !strings.Contains(err.Error(), "realms.default.pepper_file: ") {
+		t.Errorf("without one: %v", err)
+	}
+	pepper := writeFile(t, "pepper", longLine)
+	if _, err := loadWith(t, "realms: {default: {pepper_file: "+pepper+"}}", nil, "--secret-file", secret); err != nil {
+		t.Errorf("with one: %v", err)
 	}
 }
 

@@ -93,13 +93,13 @@ func (s *server) openGuard(st store) (*escalation.Guard, error) {
 // openSecrets reads the secret file; without one (only possible where this
 // process is alone) it makes a secret up, and says so where nobody can miss it.
 func (s *server) openSecrets() (*escalation.Secrets, error) {
-	if s.config.SecretFile == "" {
+	if s.config.secrets == nil {
 		s.log.Warn("NO SECRET FILE: sealing with a secret that ends with this process. " +
 			"After a restart every known device, open attempt and waiting visitor starts anew. " +
 			"For production: openssl rand -base64 32 > guardd.secret, and --secret-file guardd.secret")
 		return escalation.GenerateSecrets()
 	}
-	return escalation.NewSecrets(s.config.secrets)
+	return s.config.secrets, nil
 }
 
 // openListeners binds both addresses before anything is served, so that a
