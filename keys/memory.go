@@ -201,10 +201,14 @@ func (m *Memory) gather(w *work, a *Ask, now, own int64) {
 	}
 }
 
-// bucketSweep is how many places of a shard's index one newcomer looks at when
-// there is no room: bounded, and on average several full buckets when a tenth
-// of them are.
-const bucketSweep = 32
+const (
+	// bucketSweep is how many places of a shard's index one newcomer looks at
+	// when there is no room: bounded, and several full buckets when a tenth are.
+	bucketSweep = 32
+	// tidySweep is how many each write looks at: buckets that have been full for
+	// a while come to at most a quarter of the index.
+	tidySweep = 4
+)
 
 // fits reports whether a newcomer can have a bucket of its own.
 func (m *Memory) fits(t *table, role Role, own int64) bool {
@@ -233,7 +237,7 @@ func (m *Memory) store(w *work, a *Ask, ans *Answer, own int64) {
 		}
 		b, full := ans.after(a.Rules, t, w.after[:])
 		tab := &m.shard(w.tiers[t]).buckets
-		tab.sweep(2, own-Slack) // what nobody asks for again goes in time, as keys with a TTL do
+		tab.sweep(tidySweep, own-Slack) // what nobody asks for again goes in time, as keys with a TTL do
 		tab.write(w.tiers[t], &b, own+max(full-ans.Now, 0), w.facts.overflow[t])
 		if w.facts.overflow[t] {
 			m.overflowed.Add(1)
