@@ -19,6 +19,10 @@ type Persister interface{ Persist(key string) error }
 // ScriptFlusher is a Subject whose server can forget the scripts it was given.
 type ScriptFlusher interface{ FlushScripts() error }
 
+// NeverLater is a Subject that answers whatever the deadline says, because it is
+// the last one to ask. Cases with deadlines are not for it.
+type NeverLater interface{ NeverLate() }
+
 // Named is a Subject and its name in failure messages.
 type Named struct {
 	Name    string
