@@ -80,7 +80,7 @@ func TestReadmeCommandsAnswerAsShown(t *testing.T) {
 			}
 		}
 	}
-	if ran < 3 {
+	if ran < 5 {
 		t.Errorf("only %d commands found", ran)
 	}
 }
