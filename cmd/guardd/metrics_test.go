@@ -188,3 +188,26 @@ func TestReadmeListsEveryMetric(t *testing.T) {
 		t.Errorf("README lists %s, which is not exported", name)
 	}
 }
+
+func TestNativeHistogramsAreOfferedOnlyWhenAskedFor(t *testing.T) {
+	for _, native := range []bool{false, true} {
+		m := newMetrics(escalation.DefaultPolicy(), native)
+		m.Outcome(&escalation.Recorded{Realm: "default", Flow: "login", Outcome: keys.Success, Recorded: true}, 3*time.Millisecond)
+		families, err := m.registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range families {
+			if f.GetName() != "guardd_outcome_duration_seconds" {
+				continue
+			}
+			h := f.GetMetric()[0].GetHistogram()
+			if offered := h.Schema != nil; offered != native || len(h.GetBucket()) != 9 {
+				t.Errorf("asked for: %v, offered: %v, beside %d classic buckets", native, offered, len(h.GetBucket()))
+			}
+			if h.GetBucket()[2].GetCumulativeCount() != 0 || h.GetBucket()[3].GetCumulativeCount() != 1 {
+				t.Errorf("3 ms are not between the bounds 2 ms and 5 ms: %v", h.GetBucket())
+			}
+		}
+	}
+}
