@@ -127,7 +127,11 @@ func (p *replayReport) print(out io.Writer) error {
 	w.row("skipped", p.Skipped, p.Lines, "no login")
 	w.row("unparsed", p.Unparsed, p.Lines, p.unreadable())
 	if p.late > 0 {
-		w.note("%s of them out of order, by up to %s: judged at the latest time before", plural64(p.late, "login"), p.latest.Round(time.Second))
+		hint := ""
+		if p.latest >= 12*time.Hour { // more than daemons, zones or daylight saving make
+			hint = " (several files: is the oldest file first?)"
+		}
+		w.note("%s out of order, by up to %s: judged at the latest time before%s", plural64(p.late, "login"), p.latest.Round(time.Second), hint)
 	}
 
 	w.head("Logins", p.Accepted+p.Failed)

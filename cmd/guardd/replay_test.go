@@ -293,7 +293,7 @@ func TestReplayIsTheGuard(t *testing.T) {
 			t.Fatalf("%+v, %v", rec, err)
 		}
 	}
-	_, out, _ := replayed(nil, realLog, "--json")
+	_, out, _ := replayed(nil, realLog, "--json", "--zone", "UTC")
 	f := checked(t, out)
 	for _, a := range escalation.Actions {
 		if n := *f.ByAction.of(a); n != got[a] {
@@ -401,7 +401,12 @@ func TestTheClockNeverRunsBackwards(t *testing.T) {
 		t.Errorf("in order %+v, stepped %+v, want %+v", inOrder.ByAction, stepped.ByAction, want)
 	}
 	_, out, _ := replayed(strings.NewReader(burst+at("Mar  1 00:00:00")), "-")
-	if want := "1 login of them out of order, by up to 1h0m0s"; !strings.Contains(out, want) {
+	if want := "1 login out of order, by up to 1h0m0s: judged at the latest time before\n"; !strings.Contains(out, want) {
+		t.Errorf("no %q in\n%s", want, out)
+	}
+	// The files of a log in the wrong order stop the clock for days.
+	_, out, _ = replayed(strings.NewReader(at("Mar 20 00:00:00")+at("Mar  1 00:00:00")), "-")
+	if want := "oldest file first?"; !strings.Contains(out, want) {
 		t.Errorf("no %q in\n%s", want, out)
 	}
 }
@@ -452,7 +457,7 @@ func TestFormatsAreEquivalent(t *testing.T) {
 	a := figures(t, jsonl.String(), append(words, "--format", "jsonl", "--columns", "time=ts,account=user.name,outcome=status")...)
 	b := figures(t, table.String(), append(words, "--format", "csv", "--columns", "time=3,account=4,ip=1,outcome=2", "--delimiter", ";")...)
 	c := figures(t, "address;result;when;who\r\n"+table.String(), append(words, "--format", "csv", "--columns", "time=when,account=who,ip=address,outcome=result", "--delimiter", ";", "--time-layout", "unix_ms")...)
-	_, out, _ := replayed(nil, realLog, "--json")
+	_, out, _ := replayed(nil, realLog, "--json", "--zone", "UTC")
 	want := checked(t, out)
 	c.Skipped--
 	c.Lines--
@@ -496,7 +501,7 @@ func TestFilesPipesAndGzipAreEquivalent(t *testing.T) {
 		w.Write(packed)
 		w.Close()
 	}()
-	_, want, _ := replayed(nil, realLog, "--json")
+	_, want, _ := replayed(nil, realLog, "--json", "--zone", "UTC")
 	for name, c := range map[string]struct {
 		stdin io.Reader
 		file  string
@@ -504,7 +509,7 @@ func TestFilesPipesAndGzipAreEquivalent(t *testing.T) {
 		"plain": {nil, plain}, "marked, with carriage returns": {nil, marked}, "text on standard input": {strings.NewReader(log), "-"},
 		"gzip on standard input": {bytes.NewReader(packed), "-"}, "a file as standard input": {file, "-"}, "a pipe": {r, "-"},
 	} {
-		if code, got, errOut := replayed(c.stdin, c.file, "--json"); code != exitOK || got != want {
+		if code, got, errOut := replayed(c.stdin, c.file, "--json", "--zone", "UTC"); code != exitOK || got != want {
 			t.Errorf("%s: exit %d, %s%s", name, code, errOut, got)
 		}
 	}
@@ -603,6 +608,29 @@ func TestReplayRefusesWhatItCannotDo(t *testing.T) {
 	}
 	if code, _, errOut := replayed(nil, "-h"); code != exitOK || !strings.Contains(errOut, "--columns account=user.name") {
 		t.Errorf("help: exit %d, %s", code, errOut)
+	}
+}
+
+func TestReadmeReplaysAsShown(t *testing.T) {
+	commands := regexp.MustCompile(`(?m)guardd replay ([^#\n]*)`).FindAllStringSubmatch(strings.Join(blocks(readme(t), "sh"), ""), -1)
+	if len(commands) != 3 {
+		t.Errorf("%d commands in the README", len(commands))
+	}
+	for _, c := range commands {
+		f, err := parseReplay(strings.Fields(c[1]), noEnv, io.Discard)
+		if err == nil && f.format != "sshd" {
+			_, err = f.parser(time.UTC)
+		}
+		if err != nil {
+			t.Errorf("%s: %v", c[0], err)
+		}
+	}
+	report, err := os.ReadFile("testdata/replay/sshd-auth.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(blocks(readme(t), "text"), func(shown string) bool { return strings.Contains(string(report), shown) }) {
+		t.Error("no text in the README is part of the report")
 	}
 }
 
