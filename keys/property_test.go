@@ -1,6 +1,7 @@
 package keys
 
 import (
+	"context"
 	"fmt"
 	"math/big"
 	"testing"
@@ -48,7 +49,7 @@ func (s *scene) on() *scene {
 
 func (s *scene) ask(cost int64) Answer {
 	var ans Answer
-	if err := s.Take(nil, &Ask{Rules: s.rules, Keys: []string{"account", "ip"}, Cost: cost}, &ans); err != nil {
+	if err := s.Take(context.Background(), &Ask{Rules: s.rules, Keys: []string{"account", "ip"}, Cost: cost}, &ans); err != nil {
 		panic(err)
 	}
 	return ans
@@ -62,7 +63,7 @@ func (s *scene) outcome(id int, ans *Answer, o Outcome) Receipt {
 		}
 	}
 	var rcp Receipt
-	if err := s.Give(nil, &r, &rcp); err != nil {
+	if err := s.Give(context.Background(), &r, &rcp); err != nil {
 		panic(err)
 	}
 	return rcp
@@ -139,7 +140,7 @@ func TestNoLeakWhileKAndPostureChange(t *testing.T) {
 			}
 			s.now += s.wait(t)
 			var ans Answer
-			if err := s.Take(nil, &Ask{Rules: r, Keys: []string{"account"}, Cost: 1}, &ans); err != nil {
+			if err := s.Take(context.Background(), &Ask{Rules: r, Keys: []string{"account"}, Cost: 1}, &ans); err != nil {
 				t.Fatal(err)
 			}
 			if ans.Let {
