@@ -103,7 +103,6 @@ type walker struct {
 	compiled [2]*keys.Rules
 	proofs   []oracle.Proof
 	made     []made
-	requests []request
 	seen     map[string]int
 	done     []string // the last steps, for the failure message
 }
