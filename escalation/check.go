@@ -89,9 +89,10 @@ func (g *Guard) ask(v *visit, floor keys.Rung) (*keys.Ask, error) {
 }
 
 // learn keeps what an answer tells beside the decision: the store's clock and
-// the size of the address. The twin knows neither.
+// the size of the address. The twin knows neither, and what is told again is
+// of up to a minute ago.
 func (g *Guard) learn(ctx context.Context, v *visit, ans *keys.Answer) {
-	if ans.Degraded {
+	if ans.Degraded || ans.Replayed {
 		return
 	}
 	g.sawClock(ans.Now)
@@ -143,9 +144,7 @@ func (g *Guard) unasked(v *visit, d Decision) (*Verdict, error) {
 	now := g.now()
 	d.Tiers = []TierLevel{}
 	r := g.verdict(v, d, now)
-	if r.ProofError = v.shown.err; r.ProofError == "" && v.shown.ticket != nil {
-		r.ProofError = ProofInsufficient // no wait is enough under a flood
-	}
+	r.ProofError = v.shown.unasked(now)
 	if g.c.Shadow {
 		id, err := g.newID()
 		if err != nil {

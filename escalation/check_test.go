@@ -119,6 +119,24 @@ func TestARepeatedRequestGetsTheFirstAllow(t *testing.T) {
 	}
 }
 
+// TestTheStoresClockIsLearned by a guard that has none of its own, and not from
+// an answer that is told again.
+func TestTheStoresClockIsLearned(t *testing.T) {
+	w := newWorld(t, func(c *Config) { c.Now = nil })
+	near := func(want int64) bool { d := w.g.now() - want; return d >= 0 && d < 10*60e6 }
+	a := Attempt{Account: alice, IP: home, RequestID: "req 1"}
+	w.let(a)
+	if !near(t0) {
+		t.Errorf("knows %d, the store has %d", w.g.now(), t0)
+	}
+	w.pass(24 * time.Hour)
+	w.let(Attempt{Account: bobs, IP: home})
+	w.pass(-24 * time.Hour)
+	if v := w.let(a); !v.Replayed || !near(t0+keys.Day) {
+		t.Errorf("replayed %v: knows %d", v.Replayed, w.g.now())
+	}
+}
+
 func TestARefusalIsJudgedAnew(t *testing.T) {
 	w := newWorld(t)
 	v := w.at(alice, home, keys.Captcha)

@@ -104,6 +104,12 @@ func TestAProofOrADevicePassesAFlood(t *testing.T) {
 			t.Errorf("%s passes: %v", name, v.Reasons)
 		}
 	}
+	w.pass(time.Hour)
+	w.flood(home)
+	before = store.takes
+	if v := w.try(Attempt{Account: bobs, IP: home, Proof: proof}); v.ProofError != ProofExpired || store.takes != before {
+		t.Errorf("an expired proof: %q", v.ProofError)
+	}
 	w.pass(91 * 24 * time.Hour)
 	w.flood(home)
 	before = store.takes

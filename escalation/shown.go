@@ -15,6 +15,19 @@ type shown struct {
 	solved string          // the proof that a right answer gave
 }
 
+// unasked is why the proof did not help where the store is not asked.
+func (s *shown) unasked(now int64) ProofError {
+	switch {
+	case s.err != "" || s.proof.Key == "":
+		return s.err
+	case now >= s.proof.Expires:
+		return ProofExpired
+	case s.ticket != nil:
+		return ProofInsufficient // no wait is enough under a flood
+	}
+	return ""
+}
+
 // openDevice reads the device token. A bad one is never an error: the attempt
 // goes on as from an unknown device.
 func (g *Guard) openDevice(v *visit) {
