@@ -1,45 +1,49 @@
 package keys
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
 
-// wire is the form of Rules that scripts read: one string of little-endian
-// doubles, and the struct.unpack format that reads it in one call. A script
-// unpacks it into one table and uses that as its working memory too (a Lua
-// table that grows costs more than all the arithmetic of a decision), so some
-// slots are sent only to be written there. redisstore/bucket.lua has the map.
+// wire is the form of Rules that scripts read: a packed string, and the format
+// of Lua's struct library that unpacks most of it in one call. A script uses the
+// table that it unpacks as its working memory too (a Lua table that grows costs
+// more than all the arithmetic of a decision), so some slots are sent as zero to
+// be written there. redisstore/settle.lua has the map.
+//
+// Each number takes as few bytes as it needs: Redis hashes every byte of a
+// script's arguments.
 type wire struct{ format, data string }
 
-// wireHead is the number of slots before the first tier.
-const wireHead = 16
-
-// Thresholds already in units, for the scripts.
+// Thresholds in units, for the scripts.
 const (
 	wireNever = -1
 	wireEmpty = -2 // less than what the attempt needs
 )
 
 func packRules(r *Rules) wire {
-	head := make([]int64, wireHead)
-	head[0], head[1], head[2] = int64(r.shape), int64(len(r.tiers)), int64(r.limits)
-	head[3], head[4] = r.pace.Base, r.pace.Max
-	for i, e := range r.effects {
-		head[5+i] = int64(e.Floor) + 8*e.Divisor
+	var w wireWriter
+	w.add(int64(r.shape), int64(len(r.tiers)), int64(r.limits), r.pace.Base, r.pace.Max)
+	for _, e := range r.effects {
+		uncounted := int64(0)
 		if e.Uncounted {
-			head[5+i] += 4
+			uncounted = 4
 		}
+		w.add(int64(e.Floor) + uncounted + 8*e.Divisor)
 	}
-	head[14], head[15] = 1, 1 // k, until a mark says more
-	n := head
+	var thresholds wireWriter
 	for _, t := range r.tiers {
-		n = append(n, int64(t.Role), int64(len(t.Limits)), 0, 0, 0, 0)
+		w.add(int64(t.Role), int64(len(t.Limits)), 0, 0, 0, 0, 0)
 		for _, l := range t.Limits {
-			n = append(n, int64(l.id), l.Capacity, l.Count, l.Period, l.Units(),
-				l.Delay.wire(l.Limit), l.Captcha.wire(l.Limit), l.Verify.wire(l.Limit),
-				int64(l.Delay), int64(l.Captcha), int64(l.Verify))
+			w.add(int64(l.id), l.Count, l.Period, l.Units(),
+				l.Delay.wire(l.Limit), l.Captcha.wire(l.Limit), l.Verify.wire(l.Limit))
+			for _, s := range []Threshold{l.Delay, l.Captcha, l.Verify} {
+				thresholds.data = append(thresholds.data, byte(s), byte(s>>8))
+			}
 		}
 	}
-	n = append(n, make([]int64, 2*r.limits)...) // each limit's result
-	return wire{"<" + strings.Repeat("d", len(n)), string(doubles(n...))}
+	w.add(make([]int64, 2*r.limits)...) // each limit's result
+	return wire{"<" + w.format.String(), string(append(w.data, thresholds.data...))}
 }
 
 func (t Threshold) wire(l Limit) int64 {
@@ -47,6 +51,34 @@ func (t Threshold) wire(l Limit) int64 {
 		return wireEmpty
 	}
 	return t.Units(l, 0) // Never is wireNever
+}
+
+type wireWriter struct {
+	format strings.Builder
+	data   []byte
+}
+
+func (w *wireWriter) add(n ...int64) {
+	for _, v := range n {
+		size := 1
+		for u := v >> 8; u > 0; u >>= 8 {
+			size++
+		}
+		switch {
+		case v < 0: // wireNever, wireEmpty
+			w.format.WriteByte('b')
+		case size == 1:
+			w.format.WriteByte('B')
+		case size == 2:
+			w.format.WriteByte('H')
+		default:
+			fmt.Fprintf(&w.format, "I%d", size)
+		}
+		for range size {
+			w.data = append(w.data, byte(v))
+			v >>= 8
+		}
+	}
 }
 
 // Wire returns the rules as scripts read them: a format of Lua's struct

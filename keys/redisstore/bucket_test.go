@@ -30,7 +30,7 @@ while at < #ARGV[1] do
   out[#out + 1] = spack('<d', EXPR)
 end
 return table.concat(out)`
-	text := bucketLua + "local function f(x) return " + expr + " end" + replaceOnce(driver, "EXPR", "f(x)")
+	text := newScript("bucket").text + "local A = arithmetic() local function f(x) return " + expr + " end" + replaceOnce(driver, "EXPR", "f(x)")
 	s, err := c.Eval(context.Background(), text, nil, in.head, len(vectors[0])).Text()
 	if err != nil {
 		t.Fatal(err)
@@ -80,7 +80,7 @@ func TestLuaMultipliesAndDividesExactly(t *testing.T) {
 		d := edge(r)
 		in = append(in, []int64{min(edge(r), d), edge(r), d})
 	}
-	down, up := lua(t, c, "mulDiv(x[1], x[2], x[3], false)", in), lua(t, c, "mulDiv(x[1], x[2], x[3], true)", in)
+	down, up := lua(t, c, "A.mulDiv(x[1], x[2], x[3], false)", in), lua(t, c, "A.mulDiv(x[1], x[2], x[3], true)", in)
 	for i, v := range in {
 		p := new(big.Int).Mul(big.NewInt(v[0]), big.NewInt(v[1]))
 		q, rem := p.QuoRem(p, big.NewInt(v[2]), new(big.Int))
@@ -106,7 +106,7 @@ func TestLuaComparesRatiosExactly(t *testing.T) {
 		}
 	}
 	same := 0
-	for i, got := range lua(t, c, "sameRatio(x[1], x[2], x[3], x[4]) and 1 or 0", in) {
+	for i, got := range lua(t, c, "A.sameRatio(x[1], x[2], x[3], x[4]) and 1 or 0", in) {
 		v := in[i]
 		l := new(big.Int).Mul(big.NewInt(v[0]), big.NewInt(v[3]))
 		if want := l.Cmp(new(big.Int).Mul(big.NewInt(v[1]), big.NewInt(v[2]))) == 0; want != (got == 1) {
@@ -163,19 +163,19 @@ func TestLuaBringsBucketsForwardAsGoDoes(t *testing.T) {
 			v.elapsed = edge(r)
 		}
 		vs = append(vs, v)
-		spentIn = append(spentIn, []int64{v.spent, v.old.Units(), v.l.Units(), v.l.Count, v.elapsed})
+		spentIn = append(spentIn, []int64{v.spent, v.old.Units(), v.l.Units()})
 		backIn = append(backIn, []int64{v.l.Units(), v.l.Count, v.old.Capacity, v.old.Count, v.old.Period, v.elapsed})
 		thresholdIn = append(thresholdIn, []int64{int64(v.t), v.l.Units()})
 		ceilIn = append(ceilIn, []int64{v.l.Units(), v.l.Count})
 	}
-	spent := lua(t, c, "spentNow(x[1], x[2], x[3], x[4], x[5])", spentIn)
-	back := lua(t, c, "stillCosts(x[1], x[2], x[3], x[4], x[5], x[6])", backIn)
-	at := lua(t, c, "threshold(x[1], x[2])", thresholdIn)
-	full := lua(t, c, "ceilDiv(x[1], x[2])", ceilIn)
+	rescaled := lua(t, c, "A.rescale(x[1], x[2], x[3])", spentIn)
+	back := lua(t, c, "A.stillCosts(x[1], x[2], x[3], x[4], x[5], x[6])", backIn)
+	at := lua(t, c, "A.threshold(x[1], x[2])", thresholdIn)
+	full := lua(t, c, "A.ceilDiv(x[1], x[2])", ceilIn)
 	gave := 0
 	for i, v := range vs {
-		if want := v.l.Spent(v.spent, v.old.Units(), v.elapsed); spent[i] != want {
-			t.Fatalf("Spent %+v = %d, want %d", v, spent[i], want)
+		if want := v.l.Spent(v.spent, v.old.Units(), 0); rescaled[i] != want {
+			t.Fatalf("Spent %+v = %d, want %d", v, rescaled[i], want)
 		}
 		want := v.l.Back(v.old, v.elapsed)
 		if back[i] != want {

@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/url"
@@ -92,6 +93,14 @@ func client(rawURL string, deadline time.Duration) (redis.UniversalClient, error
 		return redis.NewClient(o), nil
 	}
 }
+
+// The library prints every failed dial to stderr. A Redis that is down would
+// fill the log with what every call already returns as an error.
+func init() { redis.SetLogger(silent{}) }
+
+type silent struct{}
+
+func (silent) Printf(context.Context, string, ...any) {}
 
 // tune is what the three kinds of options have in common.
 type tune struct {

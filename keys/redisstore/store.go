@@ -2,10 +2,11 @@ package redisstore
 
 import (
 	"context"
-	_ "embed"
+	"embed"
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -13,24 +14,30 @@ import (
 	"github.com/guardd/guardd/keys"
 )
 
+// A script is one text without functions of its own where it is hot: making a
+// closure costs as much as running it, so parts are joined and not called.
 var (
-	//go:embed bucket.lua
-	bucketLua string
-	//go:embed take.lua
-	takeLua string
-	//go:embed give.lua
-	giveLua string
-	//go:embed revoke.lua
-	revokeLua string
+	//go:embed *.lua
+	parts embed.FS
 
-	takeScript   = newScript(bucketLua + takeLua)
-	giveScript   = newScript(bucketLua + giveLua)
-	revokeScript = newScript(bucketLua + revokeLua)
+	takeScript   = newScript("bucket", "take", "settle", "judge", "store", "reply")
+	giveScript   = newScript("bucket", "give", "settle", "back", "store", "receipt")
+	revokeScript = newScript("bucket", "revoke")
 )
 
 type script struct{ text, sha string }
 
-func newScript(text string) script { return script{text, redis.NewScript(text).Hash()} }
+func newScript(names ...string) script {
+	var text strings.Builder
+	for _, name := range names {
+		part, err := parts.ReadFile(name + ".lua")
+		if err != nil {
+			panic(err) // embedded above
+		}
+		text.Write(part)
+	}
+	return script{text.String(), redis.NewScript(text.String()).Hash()}
+}
 
 // DefaultDeadline is what one call may take (DESIGN section 6).
 const DefaultDeadline = 5 * time.Millisecond
@@ -130,12 +137,11 @@ func (s *Store) Give(ctx context.Context, ret *keys.Return, rcp *keys.Receipt) e
 	ctx, cancel := s.within(ctx)
 	defer cancel()
 	c, took := packReturn(ret, s.until(ctx, ret.Now, ret.Deadline))
-	args := []any{c.head, took}
-	if len(took) > 0 {
-		args = append(args, rules, format)
+	if len(took) == 0 {
+		rules, format = "", ""
 	}
 	sent := s.clock.now()
-	v, err := s.eval(ctx, giveScript, c.keys, args...)
+	v, err := s.eval(ctx, giveScript, c.keys, c.head, rules, format, took)
 	if err != nil {
 		return wrap("give", err)
 	}

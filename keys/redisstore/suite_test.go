@@ -44,6 +44,11 @@ func open(t testing.TB, s *redistest.Server) subject {
 	return subject{New(Config{Client: c, Deadline: 10 * time.Second}), s.Client()}
 }
 
+func TestSuite(t *testing.T) {
+	s := redistest.Start(t)
+	keystest.Run(t, func(t *testing.T) keystest.Subject { return open(t, s) })
+}
+
 func TestScriptWalksWithTheOracle(t *testing.T) {
 	steps := 10_000
 	if testing.Short() {

@@ -62,16 +62,16 @@ func packAsk(a *keys.Ask, deadline int64) call {
 	return c
 }
 
-// Slots of a rules table, as bucket.lua lists them.
+// Slots of the table of rules, as settle.lua lists them.
 const (
-	slotHead  = 17 // the first tier
-	slotTier  = 6
-	slotLimit = 11
+	slotHead  = 10 // the first tier
+	slotTier  = 7
+	slotLimit = 7
 )
 
 // packReturn makes the call of give.lua, and what it gives back.
 func packReturn(r *keys.Return, deadline int64) (c call, took []byte) {
-	c = call{keys: make([]string, 0, len(r.Took)+6), head: make([]byte, 0, 48)}
+	c = call{keys: make([]string, 0, len(r.Keys)+6), head: make([]byte, 0, 48)}
 	c.number(r.Now, deadline, r.Stamp, r.Expires)
 	c.small(uint8(r.Outcome))
 	place := r.PlaceKey
@@ -79,37 +79,41 @@ func packReturn(r *keys.Return, deadline int64) (c call, took []byte) {
 		place = ""
 	}
 	c.key(r.OutcomeKey, r.FailuresKey, place)
-	if len(r.Took) == 0 || !r.Outcome.GivesBack() {
-		c.key("", "", "")
+	if r.Outcome.GivesBack() && len(r.Took) > 0 {
+		took = packTook(r)
+	}
+	if len(took) == 0 {
+		c.small(0, 0, 0, 0)
 		return c, nil
 	}
 	c.key(r.StateKey, r.KKeys[0], r.KKeys[1])
+	c.small(uint8(len(c.keys) + 1))
+	c.keys = append(c.keys, r.Keys...)
+	return c, took
+}
+
+// packTook finds the taken limits that the rules still have.
+func packTook(r *keys.Return) []byte {
+	tiers := r.Rules.Tiers()
 	limits := 0
-	for i := range r.Rules.Tiers() {
-		limits += len(r.Rules.Tiers()[i].Limits)
+	for i := range tiers {
+		limits += len(tiers[i].Limits)
 	}
-	results := slotHead + slotTier*len(r.Rules.Tiers()) + slotLimit*limits
-	taken := call{}
-	slot := slotHead
-	for t := range r.Rules.Tiers() {
-		tier, passed := &r.Rules.Tiers()[t], false
-		for i := range tier.Limits {
+	var c call
+	slot, result := slotHead, slotHead+slotTier*len(tiers)+slotLimit*limits
+	for t := range tiers {
+		for i := range tiers[t].Limits {
 			for _, k := range r.Took {
-				if k.Tier != tier.Tier || k.Limit != tier.Limits[i].ID() {
-					continue
+				if k.Tier == tiers[t].Tier && k.Limit == tiers[t].Limits[i].ID() {
+					c.number(int64(slot), int64(slot+slotTier+slotLimit*i), int64(result),
+						k.In.Capacity, k.In.Count, k.In.Period)
 				}
-				if !passed {
-					passed = true
-					c.keys = append(c.keys, r.Keys[t])
-				}
-				taken.number(int64(len(c.keys)), int64(slot), int64(results), int64(i),
-					k.In.Capacity, k.In.Count, k.In.Period)
 			}
+			result += 2
 		}
-		slot += slotTier + slotLimit*len(tier.Limits)
-		results += 2 * len(tier.Limits)
+		slot += slotTier + slotLimit*len(tiers[t].Limits)
 	}
-	return c, taken.head
+	return c.head
 }
 
 var errReply = errors.New("the script's reply is not understood")
