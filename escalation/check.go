@@ -118,7 +118,7 @@ func (g *Guard) answer(v *visit, rules *keys.Rules, ans *keys.Answer) (*Verdict,
 	if v.shown.solved != "" && v.shown.guessesLeft(ans.Proof) {
 		r.Proof = v.shown.solved
 	}
-	if ans.Taken {
+	if ans.Taken && r.Proceed { // a repeat of one in shadow may come to an instance that enforces
 		g.sealAttempt(v, r, rules, ans)
 	}
 	if r.Action == ActionAllow {
@@ -180,7 +180,7 @@ func (g *Guard) sealAttempt(v *visit, r *Verdict, rules *keys.Rules, ans *keys.A
 		scope: v.scope, id: ans.ID, account: v.account, ip: v.ip, stamp: ans.Now,
 		listed: v.listed == allowed, breached: v.a.PasswordBreached, degraded: ans.Degraded, instance: g.c.Instance,
 	}
-	if ans.Device == keys.DeviceKnown {
+	if ans.Device == keys.DeviceKnown && v.device != nil { // a repeat may come to an instance without the device's secret
 		t.device, t.deviceID = true, v.device.id
 	}
 	for i := range ans.Limits {

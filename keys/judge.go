@@ -121,8 +121,7 @@ type facts struct {
 
 // judge decides. It writes nothing into the facts; what has to be written is
 // in ans: the buckets of ans.tiers (after), one more use of the proof when
-// Proof is ProofUsed and the ask is no shadow, and the request mark when Let
-// and Taken.
+// Proof is ProofUsed and the ask is no shadow, and the request mark when Taken.
 func judge(a *Ask, f *facts, now int64, ans *Answer) {
 	limits := ans.Limits[:0]
 	*ans = Answer{Now: now, ID: a.AttemptID, Limits: limits}

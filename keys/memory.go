@@ -247,7 +247,7 @@ func (m *Memory) store(w *work, a *Ask, ans *Answer, own int64) {
 		life := max(a.Proof.Expires-ans.Now, 0) + ProofMemory
 		m.shard(w.proof).proofs.put(w.proof, used{end(own + life), w.facts.used + 1}, own)
 	}
-	if a.Request.Key != "" && ans.Let && ans.Taken {
+	if a.Request.Key != "" && ans.Taken {
 		r := &m.shard(w.request).requests
 		if !r.room(w.request, own) {
 			m.unkept.Add(1)

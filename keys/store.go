@@ -102,11 +102,11 @@ type Proof struct {
 	Uses      int64 // how many guesses it lets through
 }
 
-// Request makes a repeat of an allowed ask harmless: within RequestLifetime a
-// repeat with the same Body gets the first answer again, and one with another
-// Body gets Conflict. Refusals are judged anew. The mark is written with the
-// first answer that has Let and Taken, and is looked at after the deadline and
-// before anything is judged. A replay is the first answer whole, its Now
+// Request makes a repeat of an ask that took something harmless: within
+// RequestLifetime a repeat with the same Body gets the first answer again, and
+// one with another Body gets Conflict. What took nothing is judged anew. The
+// mark is written with the first answer that has Taken (in shadow whatever Let
+// says), and is looked at after the deadline and before anything is judged. A replay is the first answer whole, its Now
 // included, with Replayed set; its Limits are empty when Rules.Shape is not the
 // first's.
 type Request struct {

@@ -6,7 +6,7 @@ end
 local reply = spack('<BddddddBBBBBBBBBBc16' .. string.rep('Bd', limits), status, now, r[1], wait,
   capacity or 0, baseCount or 0, basePeriod or 0, let and 1 or 0, taken and 1 or 0, needed, causes, posture, k1, k2,
   device, familiar and 1 or 0, proof, id, unpack(r, results, last))
-if let and taken and iRequest > 0 then
+if taken and iRequest > 0 then
   -- A repeat may come under other rules: it needs the limits too.
   local full, x = {}, 0
   p = 10

@@ -401,7 +401,7 @@ func (v *view) write() {
 	if v.ans.Proof == "used" && !v.a.Shadow && v.a.Cost > 0 {
 		v.proofs[v.a.Proof.Key]++
 	}
-	if v.a.RequestKey != "" && v.ans.Let && v.ans.Taken {
+	if v.a.RequestKey != "" && v.ans.Taken {
 		v.requests[v.a.RequestKey] = first{v.a.Body, v.a.Now + 60*second, v.a.Rules.shape(), *v.ans}
 	}
 }
