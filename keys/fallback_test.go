@@ -3,6 +3,7 @@ package keys_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -138,6 +139,39 @@ func TestACostAboveTheShareIsRefusedButPossible(t *testing.T) {
 		if err := o.Take(t.Context(), &keys.Ask{Rules: o.rules, Keys: []string{"account"}, Cost: cost}, &ans); err != nil || ans.Status != want || ans.Let {
 			t.Errorf("cost %d: %+v %v", cost, ans, err)
 		}
+	}
+}
+
+func TestTheTwinIsNeverTooLate(t *testing.T) {
+	o := newOutage(t, 1)
+	o.now++
+	for range 2 { // the primary is late by its own clock, then gone
+		var ans keys.Answer
+		a := keys.Ask{Rules: o.rules, Keys: []string{"account"}, Cost: 1, Deadline: o.now - 1}
+		if err := o.Take(t.Context(), &a, &ans); err != nil || !ans.Let || !ans.Degraded {
+			t.Errorf("%+v %v", ans, err)
+		}
+		var rcp keys.Receipt
+		r := keys.Return{Outcome: keys.Failure, Stamp: ans.Now, Expires: ans.Now + keys.Day, OutcomeKey: fmt.Sprint(o.primary.Calls()), Deadline: o.now - 1}
+		if err := o.Give(t.Context(), &r, &rcp); err != nil || !rcp.Recorded || !rcp.Degraded {
+			t.Errorf("%+v %v", rcp, err)
+		}
+		o.primary.Set(keystest.NotDone)
+	}
+}
+
+func TestADuplicateThereGivesNothingBackHere(t *testing.T) {
+	o := newOutage(t, 4)
+	o.primary.Set(keystest.NotDone)
+	ans := o.take(t)
+	o.primary.Set(keystest.Healthy)
+	before := o.left(t, o.local)
+	var rcp keys.Receipt
+	if err := o.shared.Give(t.Context(), &keys.Return{Outcome: keys.Failure, Stamp: ans.Now, Expires: ans.Now + keys.Day, OutcomeKey: "outcome"}, &rcp); err != nil {
+		t.Fatal(err)
+	}
+	if rcp := o.give(t, &ans, keys.Success); !rcp.Duplicate || rcp.Gave != 0 || o.left(t, o.local) != before {
+		t.Errorf("%+v, and %d are left, not %d", rcp, o.left(t, o.local), before)
 	}
 }
 

@@ -179,6 +179,8 @@ func (p *player) check(got oracle.Answer, q *oracle.Ask, want []string) error {
 					same(fmt.Sprintf("rung of limit %d", n), keys.Rung(l.Rung), v)
 				}
 			}
+		case "nolimits":
+			same("number of limits", len(got.Limits), 0)
 		case "familiar", "replayed", "taken":
 		default:
 			return fmt.Errorf("what is %q?", word)
