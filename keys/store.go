@@ -106,9 +106,9 @@ type Proof struct {
 // RequestLifetime a repeat with the same Body gets the first answer again, and
 // one with another Body gets Conflict. What took nothing is judged anew. The
 // mark is written with the first answer that has Taken (in shadow whatever Let
-// says), and is looked at after the deadline and before anything is judged. A replay is the first answer whole, its Now
-// included, with Replayed set; its Limits are empty when Rules.Shape is not the
-// first's.
+// says), and is looked at after the deadline and before anything is judged. A
+// replay is the first answer whole, its Now included, with Replayed set; its
+// Limits are empty when Rules.Shape is not the first's.
 type Request struct {
 	Key  string
 	Body [16]byte // fingerprint of everything the caller sent
