@@ -9,7 +9,7 @@ for dir in $("$go" list -f '{{.Dir}}' ./...); do
 	for target in $(cat "$dir"/*_test.go 2>/dev/null | sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)(f \*testing\.F).*/\1/p'); do
 		found=$((found + 1))
 		echo "== $target in ${dir#"$PWD"/}"
-		(cd "$dir" && "$go" test -run '^$' -fuzz "^$target\$" -fuzztime "$time" .)
+		(cd "$dir" && "$go" test -run '^$' -fuzz "^$target\$" -fuzztime "$time" -fuzzminimizetime 5s .)
 	done
 done
 if [ "$found" = 0 ]; then

@@ -35,7 +35,8 @@ func (f faults) err() error {
 // carry yaml tags. Keys absent from the text leave their field as it is.
 // Unknown and repeated keys and values of a wrong type are all reported, each
 // with its path. (yaml.v3's own KnownFields names the Go type instead of the
-// path, and stops at the first value that a TextUnmarshaler refuses.)
+// path, and stops at the first value that a TextUnmarshaler refuses.) What is
+// wrong with the whole has the path (file).
 func decode(r io.Reader, out any) faults {
 	var doc yaml.Node
 	dec := yaml.NewDecoder(r)
@@ -43,7 +44,7 @@ func decode(r io.Reader, out any) faults {
 	case errors.Is(err, io.EOF):
 		return nil // an empty file changes nothing
 	case err != nil:
-		return faults{strings.TrimPrefix(err.Error(), "yaml: ")}
+		return faults{"(file): is not YAML: " + strings.TrimPrefix(err.Error(), "yaml: ")}
 	}
 	d := decoder{}
 	if err := dec.Decode(&yaml.Node{}); !errors.Is(err, io.EOF) {

@@ -72,3 +72,24 @@ func TestDecodeLeavesAbsentAndEmptyKeysAtTheirDefault(t *testing.T) {
 		}
 	}
 }
+
+// FuzzDecode: whatever a file holds, the answer is faults or a configuration,
+// and what is accepted twice is the same.
+func FuzzDecode(f *testing.F) {
+	f.Add("instances: 3\nlog: {level: info}\nrealms: {a: {flows: {login: {limits: [{tier: ip}]}}}}")
+	f.Add("listen: &a [*a]")
+	f.Add("realms: &r {default: *r}")
+	f.Add("<<: {listen: x}\nlog: !!binary aGk=")
+	f.Fuzz(func(t *testing.T, text string) {
+		one, two := defaults(), defaults()
+		bad, again := decode(strings.NewReader(text), one), decode(strings.NewReader(text), two)
+		if len(bad) != len(again) {
+			t.Fatalf("%d faults, then %d", len(bad), len(again))
+		}
+		for _, fault := range bad {
+			if path, reason, ok := strings.Cut(fault, ": "); !ok || path == "" || reason == "" {
+				t.Errorf("a fault without a path or a reason: %q", fault)
+			}
+		}
+	})
+}
