@@ -39,16 +39,26 @@ var NoSteps = Steps{Never, Never, Never}
 
 // Rung is the highest rung that has begun with left units left, and under the
 // threshold of Delay the whole tokens below it (0 at the threshold itself),
-// which is the exponent of the wait.
+// which is the exponent of the wait. What is not enough for the attempt begins
+// every rung that the limit leads to: a last rung at 20 % of three tokens would
+// otherwise let guesses through that nothing is left to be counted by.
 func (s Steps) Rung(l Limit, left, need int64) (r Rung, below int64) {
 	switch {
-	case left <= s.Verify.Units(l, need):
+	case left <= s.Verify.begins(l, need):
 		return Verify, 0
-	case left <= s.Captcha.Units(l, need):
+	case left <= s.Captcha.begins(l, need):
 		return Captcha, 0
 	}
-	if at := s.Delay.Units(l, need); left <= at {
+	if at := s.Delay.begins(l, need); left <= at {
 		return Delay, (at - left) / l.Period
 	}
 	return Allow, 0
+}
+
+// begins is Units, but where there is a threshold never below just under need.
+func (t Threshold) begins(l Limit, need int64) int64 {
+	if t == Never {
+		return -1
+	}
+	return max(t.Units(l, need), need-1)
 }

@@ -76,13 +76,13 @@ if status == 0 then
           elseif r[o] == 1 then
             local left, need, rung = r[o + 1], tokens * r[q + 2], 0
             local empty = left < need
-            if left <= r[q + 6] or empty and r[q + 6] == -2 then
+            if left <= r[q + 6] or empty and r[q + 6] ~= -1 then
               rung = 3
-            elseif left <= r[q + 5] or empty and r[q + 5] == -2 then
+            elseif left <= r[q + 5] or empty and r[q + 5] ~= -1 then
               rung = 2
             else
               local at = r[q + 4]
-              if at == -2 then at = need - 1 end
+              if at ~= -1 and at < need then at = need - 1 end
               if left <= at then
                 rung = 1
                 local whole = at - left

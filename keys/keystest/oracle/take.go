@@ -257,19 +257,22 @@ func (v *view) device() {
 }
 
 // begun reports whether a rung has begun at threshold th, and by how many whole
-// tokens what is left lies below it.
+// tokens what is left lies below it. Whatever the share, less than the attempt
+// needs is below it.
 func (v *view) begun(l *LimitAnswer, th int) (bool, int64) {
-	left := tokens(l.Left, l.Limit.Period)
-	switch th {
-	case Never:
+	if th == Never {
 		return false, 0
-	case Empty:
-		missing := new(big.Rat).Sub(new(big.Rat).SetInt64(max(v.a.Cost, 1)), left)
-		return missing.Sign() > 0, ceil(missing).Int64() - 1
 	}
-	at := big.NewRat(int64(th), 10000)
-	at.Mul(at, new(big.Rat).SetInt64(l.Limit.Capacity))
-	return left.Cmp(at) <= 0, whole(at.Sub(at, left))
+	left := tokens(l.Left, l.Limit.Period)
+	if th != Empty {
+		at := big.NewRat(int64(th), 10000)
+		at.Mul(at, new(big.Rat).SetInt64(l.Limit.Capacity))
+		if least := new(big.Rat).SetInt64(max(v.a.Cost, 1)); at.Cmp(least) >= 0 {
+			return left.Cmp(at) <= 0, whole(at.Sub(at, left))
+		}
+	}
+	missing := new(big.Rat).Sub(new(big.Rat).SetInt64(max(v.a.Cost, 1)), left)
+	return missing.Sign() > 0, ceil(missing).Int64() - 1
 }
 
 // ladder finds the needed rung, looking at what is left before taking.
