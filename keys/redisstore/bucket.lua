@@ -10,13 +10,14 @@ local call, sunpack, spack, sub = redis.call, struct.unpack, struct.pack, string
 -- A record of one whole double, or nil.
 local function one(v)
   if v and #v == 8 then
-    local x = sunpack('<d', v)
+    local x = struct.unpack('<d', v)
     if x % 1 == 0 and x <= 9007199254740992 and x >= -9007199254740992 then return x end
   end
 end
 
--- The rest is seldom needed, and making a function costs as much as running it:
--- they are made when the first is asked for.
+-- The rest is seldom needed, and making a function costs as much as running it
+-- (each local of the script that it uses, too): they are made when the first is
+-- asked for.
 local made
 local function arithmetic()
   if made then return made end
@@ -94,7 +95,7 @@ local function arithmetic()
   -- A record of two whole doubles, or nil.
   function A.two(v)
     if v and #v == 16 then
-      local x, y = one(sub(v, 1, 8)), one(sub(v, 9))
+      local x, y = one(string.sub(v, 1, 8)), one(string.sub(v, 9))
       if x and y then return x, y end
     end
   end
@@ -111,7 +112,7 @@ local function arithmetic()
     if #v ~= 56 then return 0 end
     local x = {}
     for i = 1, 7 do
-      x[i] = one(sub(v, 8 * i - 7, 8 * i))
+      x[i] = one(string.sub(v, 8 * i - 7, 8 * i))
       if not x[i] then return 0 end
     end
     local p, till, pin, pinTill, capacity, count, period = unpack(x)
@@ -147,7 +148,7 @@ local function arithmetic()
   -- The cell of a limit that is not where it was: spent and units, or nil.
   function A.find(v, id)
     for at = 9, #v, 18 do
-      local i, spent, units = sunpack('<I4I7I7', v, at)
+      local i, spent, units = struct.unpack('<I4I7I7', v, at)
       if i == id then return spent, units end
     end
   end
@@ -155,7 +156,7 @@ local function arithmetic()
   -- Sets a mark that bears its end of life, till; the TTL only tidies up.
   function A.mark(key, value, till, now)
     local ms = (till > now and till - now + 60000000 or 60000000) / 1000
-    call('SET', key, value, 'PX', string.format('%d', ms - ms % 1 + 1))
+    redis.call('SET', key, value, 'PX', string.format('%d', ms - ms % 1 + 1))
   end
 
   return A
