@@ -2,6 +2,8 @@
 // count: a keys.Store and keys.Records whose every decision is one call of one
 // script, atomic on a single server, under Sentinel and on Cluster.
 //
-// The scripts are take.lua and give.lua, each behind bucket.lua, the arithmetic
-// they share. What they mean is Go: keys/judge.go.
+// A script is parts joined in order (store.go lists them): bucket.lua is the
+// arithmetic, settle.lua brings every bucket to now, judge.lua decides, back.lua
+// gives back, store.lua writes what changed. What they mean is Go: keys/judge.go,
+// and the oracle's walk holds them to it.
 package redisstore
