@@ -27,7 +27,7 @@ func (g *Guard) Check(ctx context.Context, a *Attempt) (*Verdict, error) {
 		return nil, err
 	}
 	now := g.now()
-	floor, ok, err := g.flood.pass(ctx, v, v.credential(now), now)
+	floor, ok, err := g.flood.pass(ctx, v, v.credentials(now), now)
 	if err != nil {
 		return nil, err
 	}

@@ -34,16 +34,19 @@ func newFlood() (*flood, error) {
 
 // pass takes one request. ok is false when it is to be answered with a captcha
 // at once. floor is the least rung of one that passes: whoever shows something
-// of his own (credential) passes a flooded address, and the flood then counts
+// of his own (credentials) passes a flooded address, and the flood then counts
 // in the store's decision.
-func (f *flood) pass(ctx context.Context, v *visit, credential string, now int64) (floor keys.Rung, ok bool, err error) {
+func (f *flood) pass(ctx context.Context, v *visit, credentials []string, now int64) (floor keys.Rung, ok bool, err error) {
 	rules := v.realm.floods[v.scope.flow]
 	if rules == nil || v.listed == allowed {
 		return keys.Allow, true, nil
 	}
 	own := false
-	if credential != "" {
-		key := v.realm.space.Proof(credential)
+	for _, c := range credentials {
+		if own {
+			break
+		}
+		key := v.realm.space.Proof(c)
 		if own, err = f.take(ctx, v, &keys.Ask{Now: now, Rules: f.own, Keys: []string{key}, Cost: 1}); err != nil {
 			return keys.Allow, false, err
 		}

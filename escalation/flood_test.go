@@ -118,6 +118,26 @@ func TestAProofOrADevicePassesAFlood(t *testing.T) {
 	}
 }
 
+// TestAStolenDeviceDoesNotStopTheOwnersProof: the device was revoked, but is
+// authentic still, and thief and owner sit behind one address.
+func TestAStolenDeviceDoesNotStopTheOwnersProof(t *testing.T) {
+	w, _ := flooded(t)
+	device := w.signIn(alice, home, "")
+	w.pass(time.Hour)
+	if err := w.g.Revoke(t.Context(), "", alice); err != nil {
+		t.Fatal(err)
+	}
+	w.pass(time.Second)
+	w.flood(home)
+	for range 2 * ownPerMinute {
+		w.try(Attempt{Account: alice, IP: home, Device: device})
+	}
+	proof := w.solve(w.try(Attempt{Account: alice, IP: home, Device: device}), keys.Verify)
+	for range verifyUses {
+		w.let(Attempt{Account: alice, IP: home, Device: device, Proof: proof})
+	}
+}
+
 // TestAWaitIsNoPassThroughAFlood: waits are given away for nothing.
 func TestAWaitIsNoPassThroughAFlood(t *testing.T) {
 	w, store := flooded(t)

@@ -128,16 +128,17 @@ func (g *Guard) judgeAnswer(ctx context.Context, v *visit) (proof string, why Pr
 	return g.prove(c, rung), "", nil
 }
 
-// credential is the id under which the flood guard lets v pass a flooded
-// address. A wait is none: every refusal gives one away for nothing, so a
-// flood could bring its own, and no wait lifts over the captcha that a flooded
-// address asks for.
-func (v *visit) credential(now int64) string {
-	switch p := &v.shown.proof; {
-	case v.device != nil && now < v.device.expires():
-		return idText(v.device.id)
-	case p.Rung > keys.Delay && now < p.Expires:
-		return idText(v.shown.id)
+// credentials are the ids under which the flood guard lets v pass a flooded
+// address, each with a guard of its own: a device may have been stolen, and its
+// thief must not use up what the owner's code passes by. A wait is none: every
+// refusal gives one away for nothing, so a flood could bring its own, and no
+// wait lifts over the captcha that a flooded address asks for.
+func (v *visit) credentials(now int64) (ids []string) {
+	if p := &v.shown.proof; p.Rung > keys.Delay && now < p.Expires {
+		ids = append(ids, idText(v.shown.id))
 	}
-	return ""
+	if v.device != nil && now < v.device.expires() {
+		ids = append(ids, idText(v.device.id))
+	}
+	return ids
 }
