@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 )
 
 // FallbackConfig wires a Fallback.
@@ -30,13 +31,16 @@ var ErrRecords = errors.New("the store keeps no records")
 
 // Fallback is a Store made of two: friction degrades, service does not. When
 // the primary fails or is late, the twin answers at once, at this instance's
-// share of every limit, and the answer is marked Degraded. A fault has two
+// share of every limit, and the answer is marked Degraded. It goes on by the
+// primary's clock as last seen, because tokens that the primary's time was
+// sealed into must count in an outage, and the reverse. A fault has two
 // forms, it did not happen, or it happened and the reply was lost; nobody can
 // tell them apart, so in the second a guess is counted twice, never not at all.
 // It is safe for concurrent use.
 type Fallback struct {
 	c       FallbackConfig
-	records Records // nil: none
+	records Records      // nil: none
+	ahead   atomic.Int64 // the primary's clock less the twin's
 
 	mu     sync.RWMutex
 	shares map[*Rules]*Rules
@@ -56,6 +60,9 @@ func NewFallback(c FallbackConfig) *Fallback {
 // Take implements Store.
 func (f *Fallback) Take(ctx context.Context, a *Ask, ans *Answer) error {
 	err := f.c.Primary.Take(ctx, a, ans)
+	if err == nil && a.Now == 0 && !ans.Replayed {
+		f.learn(ans.Now)
+	}
 	if err == nil && ans.Status == Late {
 		err = ErrLate
 	}
@@ -66,6 +73,7 @@ func (f *Fallback) Take(ctx context.Context, a *Ask, ans *Answer) error {
 	local := *a
 	local.Rules = f.share(a.Rules)
 	local.Deadline = 0 // it is all that is left to answer
+	local.Now = f.now(a.Now)
 	err = f.c.Local.Take(ctx, &local, ans)
 	ans.Degraded = true
 	return err
@@ -81,6 +89,9 @@ func (f *Fallback) Give(ctx context.Context, r *Return, rcp *Receipt) error {
 		book.Took = nil
 	}
 	err := f.c.Primary.Give(ctx, &book, rcp)
+	if err == nil && r.Now == 0 {
+		f.learn(rcp.Now)
+	}
 	if err == nil && rcp.Status == Late {
 		err = ErrLate
 	}
@@ -94,6 +105,7 @@ func (f *Fallback) Give(ctx context.Context, r *Return, rcp *Receipt) error {
 	}
 	local := *r
 	local.Deadline = 0
+	local.Now = f.now(r.Now)
 	if !r.Local {
 		local.Took = nil
 	} else if len(r.Took) > 0 && r.Rules != nil {
@@ -138,13 +150,29 @@ func (f *Fallback) Revoke(ctx context.Context, key string, now, ttl int64) (int6
 	stamp, err := f.records.Revoke(ctx, key, now, ttl)
 	if err != nil {
 		f.failed("revoke", err)
-		stamp = now
+		stamp = f.now(now)
 	}
 	here, lerr := f.c.Local.Revoke(ctx, key, stamp, ttl)
 	if err == nil {
 		err = lerr
 	}
 	return max(stamp, here), err
+}
+
+// learn takes in the time of a fresh answer of the primary, if it gave one.
+func (f *Fallback) learn(primary int64) {
+	if primary > 0 {
+		f.ahead.Store(primary - f.c.Local.now())
+	}
+}
+
+// now is the primary's time as far as the twin knows it, unless the caller owns
+// time.
+func (f *Fallback) now(owned int64) int64 {
+	if owned != 0 {
+		return owned
+	}
+	return min(max(f.c.Local.now()+f.ahead.Load(), 1), MaxExact)
 }
 
 func (f *Fallback) failed(op string, err error) {
