@@ -119,6 +119,9 @@ const (
 	ProofInsufficient ProofError = "insufficient"
 	ProofWrongAnswer  ProofError = "wrong_answer"
 	ProofInvalid      ProofError = "invalid"
+	// ProofUnsure: who was asked could not tell (a provider is down). It is
+	// never a success, and spends nothing: another way may be tried.
+	ProofUnsure ProofError = "unsure"
 )
 
 // Challenge is what a visitor who was not let through can do about it.
@@ -128,6 +131,10 @@ type Challenge struct {
 	Token     string    // sealed; for wait, the proof itself from NotBefore on
 	ExpiresAt time.Time // of the token
 	NotBefore time.Time // for wait, else zero
+	// Page, Image and Audio are where a browser finds the hosted page and, for
+	// captcha, its picture and sound: absolute where the guard knows its public
+	// address.
+	Page, Image, Audio string
 }
 
 // The kinds of challenge, and the ways to satisfy one.
@@ -140,6 +147,7 @@ const (
 	WayImage = "image"
 	WayAudio = "audio"
 	WayCode  = "code"
+	WayPow   = "pow"
 )
 
 // Report is the outcome of an attempt that was let through.

@@ -34,4 +34,13 @@ var (
 	// ErrStore wraps a failure to reach the store where no local answer can stand
 	// in for it (Revoke).
 	ErrStore = errors.New("the store cannot be reached")
+	// ErrTooMany: this was fetched as often as it may be, or its address
+	// fetches too much. A fresh challenge helps, or a minute's patience.
+	ErrTooMany = errors.New("fetched too often")
+	// ErrUndeliverable is wrapped by a Deliverer's error that no repetition
+	// will mend.
+	ErrUndeliverable = errors.New("cannot be delivered")
+	// ErrMisconfigured is wrapped by a Provider's error that is our own fault
+	// (a wrong key), and no sign that the visitor answered wrongly.
+	ErrMisconfigured = errors.New("misconfigured")
 )

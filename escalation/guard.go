@@ -37,6 +37,17 @@ type Config struct {
 	Rand io.Reader
 	// Solver judges what visitors typed into challenges; nil judges nothing.
 	Solver Solver
+	// Renderer draws and speaks the digits of captchas; nil where nobody
+	// fetches any (replay).
+	Renderer Renderer
+	// Deliver holds each realm's way to its accounts' owners; nil where nobody
+	// asks for codes (replay).
+	Deliver map[string]Deliverer
+	// Providers are third parties' challenges by name, for the realms whose
+	// policy names them.
+	Providers map[string]Provider
+	// PublicURL stands before the pages of challenges; "" leaves them relative.
+	PublicURL string
 }
 
 // Solver judges the answer to a challenge that came with an attempt. It
