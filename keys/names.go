@@ -75,6 +75,16 @@ func (s Space) Outcome(id string) string { return s.prefix + "outcome:" + id }
 // Failures holds the times of the account's last failures.
 func (s Space) Failures(a Account) string { return s.prefix + "failures:" + a.String() }
 
+// Code is the account's live verification code, over all flows.
+func (s Space) Code(a Account) string { return s.prefix + "code:" + a.String() }
+
+// Sender holds for which accounts codes were sent from the address. In a realm
+// of several shards each shard has its own.
+func (s Space) Sender(ip Address) string { return s.prefix + "sender:" + prefixText(ip.Counted()) }
+
+// Tally counts events of one kind ("answer", "image", ...) about id.
+func (s Space) Tally(kind, id string) string { return s.prefix + "tally:" + kind + ":" + id }
+
 // prefixText is the address alone where the length is the family's usual one.
 func prefixText(p netip.Prefix) string {
 	if p.IsSingleIP() {
