@@ -144,17 +144,35 @@ func (r *reply) number() int64 {
 		u = u<<8 | uint64(r.s[i])
 	}
 	r.s = r.s[8:]
-	return int64(math.Float64frombits(u))
+	f := math.Float64frombits(u)
+	if !(f >= 0 && f <= float64(keys.MaxExact) && f == math.Trunc(f)) {
+		r.bad = true
+		return 0
+	}
+	return int64(f)
+}
+
+// from reads a small number of at least least and at most most.
+func (r *reply) from(least, most uint8) uint8 {
+	n := r.small()
+	if n < least || n > most {
+		r.bad = true
+		return least
+	}
+	return n
 }
 
 // replayed marks the first answer to a request, given again.
 const replayed = 16
 
-// readAnswer fills ans from a reply of take.lua.
+// readAnswer fills ans from a reply of take.lua. What no script says is an
+// error, as is the answer to another attempt: replies that crossed would let
+// one visitor through on another's account.
 func readAnswer(a *keys.Ask, s string, ans *keys.Answer) error {
 	limits := ans.Limits[:0]
 	r := reply{s: s}
 	status := r.small()
+	r.bad = status > uint8(keys.Impossible) && status != replayed
 	*ans = keys.Answer{Status: keys.Status(status), Now: r.number(), ID: a.AttemptID, Limits: limits}
 	if ans.Status == keys.Late || ans.Status == keys.Conflict {
 		return r.end()
@@ -166,21 +184,27 @@ func readAnswer(a *keys.Ask, s string, ans *keys.Answer) error {
 	ans.Wait = r.number()
 	ans.Baseline = keys.Limit{Capacity: r.number(), Count: r.number(), Period: r.number()}
 	ans.Let, ans.Taken = r.small() == 1, r.small() == 1
-	ans.Needed, ans.Causes, ans.Posture = keys.Rung(r.small()), keys.Cause(r.small()), keys.Posture(r.small())
-	ans.K = [2]int64{int64(r.small()), int64(r.small())}
-	ans.Device, ans.Familiar, ans.Proof = keys.DeviceState(r.small()), r.small() == 1, keys.ProofState(r.small())
+	ans.Needed, ans.Causes = keys.Rung(r.from(0, uint8(keys.Verify))), keys.Cause(r.small())
+	ans.Posture = keys.Posture(r.from(0, uint8(keys.Critical)))
+	ans.K = [2]int64{int64(r.from(1, keys.MaxK)), int64(r.from(1, keys.MaxK))}
+	ans.Device, ans.Familiar = keys.DeviceState(r.from(0, uint8(keys.DeviceInvalid))), r.small() == 1
+	ans.Proof = keys.ProofState(r.from(0, uint8(keys.ProofInvalid)))
 	if len(r.s) < len(ans.ID) {
 		return errReply
 	}
 	r.s = r.s[copy(ans.ID[:], r.s):]
-	if shape != int64(a.Rules.Shape()) {
+	same := shape == int64(a.Rules.Shape())
+	switch {
+	case r.bad, !ans.Replayed && (!same || ans.ID != a.AttemptID):
+		return errReply
+	case !same:
 		return nil // a repeat under other rules
 	}
 	for t := range a.Rules.Tiers() {
 		for i := range a.Rules.Tiers()[t].Limits {
 			l := keys.LimitAnswer{Tier: t, Index: i}
 			l.Limit, _ = a.Rules.Limit(t, i, &ans.InForce)
-			code := r.small()
+			code := r.from(0, uint8(keys.Verify)<<2|3)
 			l.Looked, l.Took, l.Rung = code&1 != 0, code&2 != 0, keys.Rung(code>>2)
 			l.Left = r.number()
 			ans.Limits = append(ans.Limits, l)
@@ -197,8 +221,8 @@ func readAnswer(a *keys.Ask, s string, ans *keys.Answer) error {
 // readReceipt fills rcp from a reply of give.lua.
 func readReceipt(s string, rcp *keys.Receipt) error {
 	r := reply{s: s}
-	*rcp = keys.Receipt{Status: keys.Status(r.small()), Now: r.number(), Expired: r.small() == 1}
-	rcp.Recorded, rcp.Prior = r.small() == 1, keys.Outcome(r.small())
+	*rcp = keys.Receipt{Status: keys.Status(r.from(0, uint8(keys.Late))), Now: r.number(), Expired: r.small() == 1}
+	rcp.Recorded, rcp.Prior = r.small() == 1, keys.Outcome(r.from(0, uint8(keys.Abandoned)))
 	rcp.Failures, rcp.Gave = int(r.small()), int(r.small())
 	rcp.Duplicate = rcp.Status == keys.Decided && !rcp.Expired && !rcp.Recorded
 	return r.end()
