@@ -22,7 +22,7 @@ func loadWith(t *testing.T, yaml string, environ map[string]string, args ...stri
 	if yaml != "" {
 		args = append([]string{"--config", writeFile(t, "guardd.yaml", yaml)}, args...)
 	}
-	fl, rest, err := parseFlags("serve", args, getenv(environ), io.Discard)
+	fl, rest, err := parseFlags("serve [flags]", args, getenv(environ), io.Discard)
 	if err != nil || len(rest) > 0 {
 		t.Fatalf("flags %v: %v, left over %v", args, err, rest)
 	}
@@ -82,7 +82,7 @@ func TestEverySettingIsAKeyOfTheFileUnderTheSameName(t *testing.T) {
 		}
 		c := defaults()
 		before := *c
-		if bad := decode(strings.NewReader(key+": "+value), c); len(bad) > 0 {
+		if bad := decode(strings.NewReader(key+": "+value), "FILE", c); len(bad) > 0 {
 			t.Errorf("--%s: the file has no such key: %v", s.flag, bad)
 		} else if cmp.Equal(before, *c, cmp.AllowUnexported(config{})) {
 			t.Errorf("--%s: %s: %s changed nothing", s.flag, key, value)

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"reflect"
 	"strconv"
 	"strings"
 )
@@ -49,9 +50,9 @@ type env func(string) (string, bool)
 // errHelp: the usage was printed, there is nothing to do.
 var errHelp = errors.New("help")
 
-// parseFlags reads the arguments of serve and policy check. An environment
-// variable set to nothing counts as not set.
-func parseFlags(name string, args []string, getenv env, out io.Writer) (fl *flags, rest []string, err error) {
+// parseFlags reads the arguments of serve and policy check; synopsis heads the
+// usage. An environment variable set to nothing counts as not set.
+func parseFlags(synopsis string, args []string, getenv env, out io.Writer) (fl *flags, rest []string, err error) {
 	fl = &flags{given: map[string]said{}}
 	for _, s := range settings {
 		if v, _ := getenv(envName(s.flag)); v != "" {
@@ -60,22 +61,24 @@ func parseFlags(name string, args []string, getenv env, out io.Writer) (fl *flag
 	}
 	fl.config, _ = getenv(envName("config"))
 
-	fs := flag.NewFlagSet(name, flag.ContinueOnError)
+	fs := flag.NewFlagSet("guardd", flag.ContinueOnError)
 	fs.SetOutput(out)
 	fs.Usage = func() {
-		fmt.Fprintf(out, "usage: guardd %s [flags]\n\nEach flag is also an environment variable (--redis-deadline, GUARDD_REDIS_DEADLINE).\n\n", name)
+		fmt.Fprintf(out, "usage: guardd %s\n\nEach flag is also an environment variable (--redis-deadline, GUARDD_REDIS_DEADLINE).\n\n", synopsis)
 		fs.PrintDefaults()
 	}
 	fs.StringVar(&fl.config, "config", fl.config, "configuration `file` (guardd config example prints one)")
+	standard := defaults()
 	for _, s := range settings {
+		usage := s.usage + shownDefault(s.field(standard))
 		set := func(v string) error {
 			fl.given[s.flag] = said{"--" + s.flag, v}
 			return nil
 		}
 		if _, isBool := s.field(&config{}).(*bool); isBool {
-			fs.BoolFunc(s.flag, s.usage, set)
+			fs.BoolFunc(s.flag, usage, set)
 		} else {
-			fs.Func(s.flag, s.usage, set)
+			fs.Func(s.flag, usage, set)
 		}
 	}
 	switch err := fs.Parse(args); {
@@ -85,6 +88,23 @@ func parseFlags(name string, args []string, getenv env, out io.Writer) (fl *flag
 		return nil, nil, err
 	}
 	return fl, fs.Args(), nil
+}
+
+// shownDefault is how the help shows a default; "" where there is none.
+func shownDefault(field any) string {
+	switch f := field.(type) {
+	case *string:
+		if *f == "" {
+			return ""
+		}
+		return fmt.Sprintf(" (default %s)", *f)
+	case *bool:
+		return "" // all are off
+	case *logLevel:
+		return " (default " + strings.ToLower(f.Level().String()) + ")"
+	default:
+		return fmt.Sprintf(" (default %v)", reflect.ValueOf(field).Elem())
+	}
 }
 
 func envName(flag string) string {
@@ -104,18 +124,23 @@ func (fl *flags) lay(c *config, bad *faults) {
 	}
 }
 
-func assign(field any, value string) (err error) {
+// assign leaves the field as it is when the value cannot be read.
+func assign(field any, value string) error {
 	switch f := field.(type) {
 	case *string:
 		*f = value
 	case *bool:
-		if *f, err = strconv.ParseBool(value); err != nil {
+		v, err := strconv.ParseBool(value)
+		if err != nil {
 			return fmt.Errorf("must be true or false, not %q", value)
 		}
+		*f = v
 	case *int:
-		if *f, err = strconv.Atoi(value); err != nil {
+		v, err := strconv.Atoi(value)
+		if err != nil {
 			return fmt.Errorf("must be a whole number, not %q", value)
 		}
+		*f = v
 	case encoding.TextUnmarshaler:
 		return f.UnmarshalText([]byte(value))
 	default:

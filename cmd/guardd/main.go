@@ -7,6 +7,8 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
+	"slices"
+	"strings"
 )
 
 func main() {
@@ -26,7 +28,8 @@ usage: guardd [command] [flags]
 
   serve                answer login handlers (the default; guardd serve -h lists its flags)
   replay FILE          run an old login log through the policy: who would have been asked what
-  policy check [FILE]  say everything that is wrong with a configuration or policy file
+  policy check [FILE]  say everything that is wrong with the configuration (--config) or
+                       with a policy file, and print the whole policy
   config example       print a configuration file with every key at its default
   version              print the version
   help                 print this
@@ -66,10 +69,9 @@ func run(ctx context.Context, args []string, getenv env, stdin io.Reader, out, e
 // one the configuration is checked as serve would load it.
 func policyCommand(args []string, getenv env, out, errOut io.Writer) int {
 	if len(args) == 0 || args[0] != "check" {
-		fmt.Fprintln(errOut, "guardd: usage: guardd policy check [flags] [FILE]")
-		return exitUsage
+		return wantsHelp(args, errOut, policyUsage)
 	}
-	fl, rest, err := parseFlags("policy check", args[1:], getenv, errOut)
+	fl, rest, err := parseFlags(policyUsage, args[1:], getenv, errOut)
 	switch {
 	case errors.Is(err, errHelp):
 		return exitOK
@@ -84,7 +86,11 @@ func policyCommand(args []string, getenv env, out, errOut io.Writer) int {
 	}
 	c, err := load(fl)
 	if err != nil {
-		return refuse(errOut, err)
+		code := refuse(errOut, err)
+		if len(rest) == 1 && isConfiguration(err) {
+			fmt.Fprintf(errOut, "FILE is a policy file (realms: alone); for a configuration: guardd policy check --config %s\n", rest[0])
+		}
+		return code
 	}
 	for _, w := range c.warnings {
 		fmt.Fprintln(errOut, "warning:", w)
@@ -93,10 +99,36 @@ func policyCommand(args []string, getenv env, out, errOut io.Writer) int {
 	return exitOK
 }
 
+const policyUsage = `policy check [flags] [FILE]
+
+FILE is a policy file (realms: alone), as --policy takes it; without FILE what
+serve would load with these flags is checked.`
+
+// isConfiguration reports whether a policy file holds keys that belong beside
+// realms.
+func isConfiguration(err error) bool {
+	var many faults
+	return errors.As(err, &many) && slices.ContainsFunc(many, func(fault string) bool {
+		path, _, unknown := strings.Cut(fault, ": unknown key")
+		return unknown && !strings.Contains(path, ".")
+	})
+}
+
+// wantsHelp prints how a command is called: because that was asked, or because
+// it was called otherwise.
+func wantsHelp(args []string, errOut io.Writer, synopsis string) int {
+	if len(args) > 0 && slices.Contains([]string{"-h", "-help", "--help"}, args[len(args)-1]) {
+		fmt.Fprintln(errOut, "usage: guardd "+synopsis)
+		return exitOK
+	}
+	first, _, _ := strings.Cut(synopsis, "\n")
+	fmt.Fprintln(errOut, "guardd: usage: guardd "+first)
+	return exitUsage
+}
+
 func configCommand(args []string, out, errOut io.Writer) int {
 	if len(args) != 1 || args[0] != "example" {
-		fmt.Fprintln(errOut, "guardd: usage: guardd config example")
-		return exitUsage
+		return wantsHelp(args, errOut, "config example > guardd.yaml")
 	}
 	fmt.Fprint(out, exampleConfig)
 	return exitOK

@@ -19,7 +19,7 @@ import (
 
 // serveCommand runs until ctx ends or SIGTERM or SIGINT comes. SIGHUP reloads the policy.
 func serveCommand(ctx context.Context, args []string, getenv env, errOut io.Writer) int {
-	fl, rest, err := parseFlags("serve", args, getenv, errOut)
+	fl, rest, err := parseFlags("serve [flags]", args, getenv, errOut)
 	switch {
 	case errors.Is(err, errHelp):
 		return exitOK
