@@ -101,7 +101,7 @@ func (c *config) readFile(file string, bad *faults) error {
 		return fmt.Errorf("config: %w", err)
 	}
 	defer f.Close()
-	*bad = append(*bad, decode(f, c)...)
+	*bad = append(*bad, decode(f, file, c)...)
 	c.SecretFile = beside(file, c.SecretFile)
 	c.Policy = beside(file, c.Policy)
 	if c.Policy != "" && c.Realms != nil {
@@ -183,9 +183,12 @@ func (c *config) readPolicy(bad *faults) *escalation.Policy {
 	}
 	defer f.Close()
 	p := &escalation.Policy{}
-	*bad = append(*bad, decode(f, p)...)
+	wrong := decode(f, c.Policy, p)
+	*bad = append(*bad, wrong...)
 	if p.Realms == nil {
-		bad.add("realms", "missing in %s", c.Policy)
+		if len(wrong) == 0 {
+			bad.add("realms", "missing in %s", c.Policy)
+		}
 		return nil
 	}
 	return p

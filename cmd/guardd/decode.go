@@ -16,7 +16,14 @@ import (
 // first, so that an operator repairs a file in one go.
 type faults []string
 
+// add names a fault of path, unless path has one already: what could not be
+// read is not judged as well.
 func (f *faults) add(path, format string, args ...any) {
+	for _, earlier := range *f {
+		if strings.HasPrefix(earlier, path+": ") {
+			return
+		}
+	}
 	*f = append(*f, path+": "+fmt.Sprintf(format, args...))
 }
 
@@ -36,31 +43,34 @@ func (f faults) err() error {
 // Unknown and repeated keys and values of a wrong type are all reported, each
 // with its path. (yaml.v3's own KnownFields names the Go type instead of the
 // path, and stops at the first value that a TextUnmarshaler refuses.) What is
-// wrong with the whole has the path (file).
-func decode(r io.Reader, out any) faults {
+// wrong with the whole has the file's name for a path.
+func decode(r io.Reader, name string, out any) faults {
 	var doc yaml.Node
 	dec := yaml.NewDecoder(r)
 	switch err := dec.Decode(&doc); {
 	case errors.Is(err, io.EOF):
 		return nil // an empty file changes nothing
 	case err != nil:
-		return faults{"(file): is not YAML: " + strings.TrimPrefix(err.Error(), "yaml: ")}
+		return faults{name + ": is not YAML: " + strings.TrimPrefix(err.Error(), "yaml: ")}
 	}
-	d := decoder{}
+	d := decoder{name: name}
 	if err := dec.Decode(&yaml.Node{}); !errors.Is(err, io.EOF) {
-		d.add("(file)", "holds more than one document")
+		d.add(name, "holds more than one document")
 	}
 	d.value("", doc.Content[0], reflect.ValueOf(out).Elem())
 	return d.faults
 }
 
-type decoder struct{ faults }
+type decoder struct {
+	faults
+	name string
+}
 
 func (d *decoder) bad(path string, n *yaml.Node, format string, args ...any) {
 	if path == "" {
-		path = "(file)"
+		path = d.name
 	}
-	d.add(path, "%s (line %d)", fmt.Sprintf(format, args...), n.Line)
+	d.faults = append(d.faults, fmt.Sprintf("%s: %s (line %d)", path, fmt.Sprintf(format, args...), n.Line))
 }
 
 var textUnmarshaler = reflect.TypeFor[encoding.TextUnmarshaler]()

@@ -24,7 +24,7 @@ realms:
         limits: [{tier: account, name: burst, capcity: 20, capacity: lots}]
       otp: 7
 `
-	got := decode(strings.NewReader(text), defaults())
+	got := decode(strings.NewReader(text), "FILE", defaults())
 	want := []string{
 		`listn: unknown key (line 1)`,
 		`instances: must be a whole number, not "many" (line 2)`,
@@ -48,14 +48,14 @@ realms:
 
 func TestDecodeRefusesWhatIsNotOneTable(t *testing.T) {
 	for text, want := range map[string]string{
-		"[1, 2]":                      "(file): must be a table",
-		"just words":                  "(file): must be a table",
+		"[1, 2]":                      "FILE: must be a table",
+		"just words":                  "FILE: must be a table",
 		"listen: a\n---\nlisten: b\n": "more than one document",
 		"listen: [a\n":                "line 1",
 		"listen: {a: b}":              "listen: must be a single value",
 		"\tlisten: a":                 "cannot start any token",
 	} {
-		if got := decode(strings.NewReader(text), defaults()).Error(); !strings.Contains(got, want) {
+		if got := decode(strings.NewReader(text), "FILE", defaults()).Error(); !strings.Contains(got, want) {
 			t.Errorf("%q: %q does not say %q", text, got, want)
 		}
 	}
@@ -64,7 +64,7 @@ func TestDecodeRefusesWhatIsNotOneTable(t *testing.T) {
 func TestDecodeLeavesAbsentAndEmptyKeysAtTheirDefault(t *testing.T) {
 	for _, text := range []string{"", "# nothing\n", "listen:\nlog:\nredis_deadline:\n", "log: {}"} {
 		c := defaults()
-		if bad := decode(strings.NewReader(text), c); len(bad) > 0 {
+		if bad := decode(strings.NewReader(text), "FILE", c); len(bad) > 0 {
 			t.Errorf("%q: %v", text, bad)
 		}
 		if d := cmp.Diff(defaults(), c, cmp.AllowUnexported(config{})); d != "" {
@@ -82,7 +82,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add("<<: {listen: x}\nlog: !!binary aGk=")
 	f.Fuzz(func(t *testing.T, text string) {
 		one, two := defaults(), defaults()
-		bad, again := decode(strings.NewReader(text), one), decode(strings.NewReader(text), two)
+		bad, again := decode(strings.NewReader(text), "FILE", one), decode(strings.NewReader(text), "FILE", two)
 		if len(bad) != len(again) {
 			t.Fatalf("%d faults, then %d", len(bad), len(again))
 		}
