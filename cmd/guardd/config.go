@@ -234,6 +234,9 @@ func (c *config) differs(b *config) (names []string) {
 			names = append(names, name)
 		}
 	}
+	if !slices.Contains(names, "secret_file") && !reflect.DeepEqual(c.secrets, b.secrets) {
+		names = append(names, "secret_file") // the same file, other lines
+	}
 	return names
 }
 
