@@ -96,7 +96,7 @@ func (s *server) openSecrets() (*escalation.Secrets, error) {
 	if s.config.secrets == nil {
 		s.log.Warn("NO SECRET FILE: sealing with a secret that ends with this process. " +
 			"After a restart every known device, open attempt and waiting visitor starts anew. " +
-			"For production: openssl rand -base64 32 > guardd.secret, and --secret-file guardd.secret")
+			"For production: (umask 077; openssl rand -base64 32 > guardd.secret), and --secret-file guardd.secret")
 		return escalation.GenerateSecrets()
 	}
 	return s.config.secrets, nil
