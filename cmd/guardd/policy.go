@@ -6,6 +6,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/guardd/guardd/escalation"
@@ -30,22 +31,47 @@ func printPolicy(out io.Writer, p *escalation.Policy) {
 			}
 			for _, l := range f.Limits {
 				fmt.Fprintf(w, "  %s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", flow, l.Tier, l.Name,
-					capacity(&l), text(l.Refill), text(l.Delay), text(l.Captcha), text(l.Verify))
+					capacity(&l), refill(&l), rung(&l, l.Delay), rung(&l, l.Captcha), rung(&l, l.Verify))
 			}
 			fmt.Fprintf(w, "  %s\tdelay\t\t\t\t%s to %s\t\t\n", flow, text(f.Delay.Base), text(f.Delay.Max))
 		}
 		w.Flush()
+		if same := slices.DeleteFunc(slices.Clone(escalation.Flows), func(flow string) bool { return r.Flows[flow] != nil }); len(same) > 0 {
+			fmt.Fprintf(out, "  as login, with counters of their own: %s\n", strings.Join(same, ", "))
+		}
 	}
 }
+
+// What a network row leaves out is the ip row's.
+const (
+	timesIP = "8 x ip"
+	asIP    = "as ip"
+)
 
 func capacity(l *escalation.Limit) string {
 	switch {
 	case l.Off:
 		return "off"
+	case l.Capacity == nil && l.Tier == "network":
+		return timesIP
 	case l.Capacity == nil:
 		return "-"
 	}
 	return fmt.Sprint(*l.Capacity)
+}
+
+func refill(l *escalation.Limit) string {
+	if l.Tier == "network" && l.Refill.IsZero() && !l.Off {
+		return timesIP
+	}
+	return text(l.Refill)
+}
+
+func rung(l *escalation.Limit, at escalation.Percent) string {
+	if l.Tier == "network" && at.IsZero() && !l.Off {
+		return asIP
+	}
+	return text(at)
 }
 
 func text(v encoding.TextMarshaler) string {
