@@ -84,7 +84,7 @@ func (p *CSV) find(header []string) error {
 		}
 		p.at[i] = slices.Index(names, p.columns[f]) + 1
 		if p.at[i] == 0 && (i < needed || p.columns[f] != f) {
-			return fmt.Errorf("%w: no column %q for %s; there are %q", ErrHeader, p.columns[f], f, names)
+			return fmt.Errorf("%w: no column %q for %s; there are %q (say which with --columns %s=NAME, or numbers)", ErrHeader, p.columns[f], f, names, f)
 		}
 	}
 	return ErrSkip

@@ -50,7 +50,7 @@ func (p *JSONL) Parse(line []byte) (Event, error) {
 		s, ok := jsonText(v)
 		switch {
 		case !there && i < needed:
-			return Event{}, fmt.Errorf("no member %q (%s)", p.columns[f], f)
+			return Event{}, fmt.Errorf("no member %q (say where with --columns %s=MEMBER)", p.columns[f], f)
 		case !ok:
 			return Event{}, fmt.Errorf("member %q (%s) is not a text", p.columns[f], f)
 		}
