@@ -61,7 +61,7 @@ func New(c Config) (*Client, error) {
 	u, err := url.Parse(c.URL)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("client: URL: %w", err)
+		return nil, fmt.Errorf("client: URL is not like http://host:port: %w", err)
 	case u.Scheme != "http" && u.Scheme != "https", u.Host == "", u.RawQuery != "", u.Fragment != "":
 		return nil, errors.New("client: URL is not like http://host:port")
 	case strings.ContainsAny(c.Key, " \t\r\n"):
