@@ -16,7 +16,7 @@ type MemoryConfig struct {
 	// an eighth more.
 	Buckets int
 	// Marks is how many outcomes, proofs, places, failures and requests are
-	// kept, 0 = DefaultMarks.
+	// kept, 0 = DefaultMarks. Of codes, senders and tallies half as many are.
 	Marks int
 	// Now is the clock in microseconds since the Unix epoch; nil is the
 	// machine's.
@@ -63,6 +63,9 @@ type shard struct {
 	places   marks[place]
 	lapses   marks[*lapses]
 	requests marks[*reply]
+	codes    marks[*codeMark]
+	senders  marks[*senderMark]
+	tallies  marks[tally]
 	_        [64]byte // the next shard's lock is on another cache line
 }
 
@@ -86,6 +89,7 @@ func NewMemory(c MemoryConfig) *Memory {
 		s := &m.shards[i]
 		s.proofs.max, s.outcomes.max, s.places.max = quarter, quarter, quarter
 		s.lapses.max, s.requests.max = eighth, eighth
+		s.codes.max, s.senders.max, s.tallies.max = eighth, eighth, quarter
 	}
 	return m
 }
@@ -409,13 +413,16 @@ func (m *Memory) Forget(key string) {
 	delete(s.places.m, h)
 	delete(s.lapses.m, h)
 	delete(s.requests.m, h)
+	delete(s.codes.m, h)
+	delete(s.senders.m, h)
+	delete(s.tallies.m, h)
 }
 
 // MemoryStats is how full a Memory is.
 type MemoryStats struct {
 	Buckets    int    // buckets of one key
 	Shared     int    // overflow buckets in use
-	Marks      int    // outcomes, proofs, places, failures and requests
+	Marks      int    // all else that visitors cause
 	Records    int    // posture, suspects, k and revocations
 	Overflowed uint64 // times that a bucket was written which newcomers share
 	Unkept     uint64 // marks not kept for want of room
@@ -429,7 +436,8 @@ func (m *Memory) Stats() MemoryStats {
 		s.Lock()
 		st.Buckets += s.buckets.live
 		st.Shared += s.buckets.shared
-		st.Marks += len(s.proofs.m) + len(s.outcomes.m) + len(s.places.m) + len(s.lapses.m) + len(s.requests.m)
+		st.Marks += len(s.proofs.m) + len(s.outcomes.m) + len(s.places.m) + len(s.lapses.m) + len(s.requests.m) +
+			len(s.codes.m) + len(s.senders.m) + len(s.tallies.m)
 		s.Unlock()
 	}
 	m.records.RLock()

@@ -10,7 +10,9 @@ import "sync"
 // they were used), codes never are; an outcome is recorded but gives nothing
 // back (nobody could tell a second report); a place is not remembered (its
 // owner meets the ladder once more); a request is not remembered (a repeat is
-// judged anew); failures of further accounts are not added up.
+// judged anew); failures of further accounts are not added up; a code is that of
+// the quarter of an hour, at the price of an image; what a tally would count is
+// refused with ErrNoStore.
 //
 // Records (posture, suspects, k, revocations) are set by the service's own parts,
 // whose number of them is theirs to bound, and are never refused or dropped.
