@@ -29,7 +29,7 @@ const (
 type layer struct {
 	folder string
 	own    []string // folders of this module
-	others []string // module paths
+	others []string // module paths, and such of clients as the folder is there for
 	why    string   // said when something else is imported
 }
 
@@ -46,11 +46,15 @@ var layers = []layer{
 		"starts a server for tests; it knows nothing of guardd"},
 	{"escalation", []string{"keys"}, []string{"golang.org/x/text", "golang.org/x/crypto", "github.com/gaissmai/bart"},
 		"decisions stand on facts alone; what speaks HTTP, Redis or Kafka is wired in cmd/guardd"},
+	{"escalation/delivery", []string{"escalation"}, []string{"net/http", "github.com/wneessen/go-mail"},
+		"delivery talks to mail servers and webhooks, so that escalation need not"},
+	{"escalation/captcha", []string{"escalation"}, []string{"net/http"},
+		"captcha talks to third parties and draws, so that escalation need not"},
 	{"api", []string{"keys", "escalation", "api/client"}, []string{"github.com/go-chi/chi/v5", "github.com/go-json-experiment/json"},
 		"api speaks HTTP for what is left of it, and reaches no store by itself"},
 	{"api/client", nil, []string{"github.com/go-json-experiment/json"},
 		"a login handler that imports the client must not import the server"},
-	{"cmd/guardd", []string{"keys", "keys/redisstore", "escalation", "api", "cmd/guardd/loginlog"},
+	{"cmd/guardd", []string{"keys", "keys/redisstore", "escalation", "escalation/captcha", "escalation/delivery", "api", "cmd/guardd/loginlog"},
 		[]string{"go.yaml.in/yaml/v3", "github.com/prometheus/client_golang"},
 		"wiring may know everything of ours, and only the libraries that no other part needs"},
 	{"cmd/guardd/loginlog", nil, nil, "reads old logs; it knows nothing of what is done with them"},
@@ -77,13 +81,14 @@ func TestImportsRunOneWay(t *testing.T) {
 // TestLayersRefuse holds the test above to its word.
 func TestLayersRefuse(t *testing.T) {
 	for folder, imports := range map[string][]string{
-		"keys":             {module + "/escalation", "github.com/redis/go-redis/v9", "github.com/segmentio/kafka-go", "database/sql", "net/http"},
-		"escalation":       {module + "/api", module + "/keys/redisstore", "github.com/redis/go-redis/v9", "net/smtp"},
-		"escalation/deep":  {module + "/cmd/guardd"},
-		"api":              {module + "/keys/redisstore", "github.com/jackc/pgx/v5"},
-		"api/client":       {module + "/api", module + "/keys"},
-		"keys/redisstore":  {module + "/escalation"},
-		"keys/redisstore2": {"github.com/redis/go-redis/v9"},
+		"keys":               {module + "/escalation", "github.com/redis/go-redis/v9", "github.com/segmentio/kafka-go", "database/sql", "net/http"},
+		"escalation":         {module + "/api", module + "/keys/redisstore", "github.com/redis/go-redis/v9", "net/smtp"},
+		"escalation/deep":    {module + "/cmd/guardd", "net/http"},
+		"escalation/captcha": {"net/smtp", "github.com/wneessen/go-mail"},
+		"api":                {module + "/keys/redisstore", "github.com/jackc/pgx/v5"},
+		"api/client":         {module + "/api", module + "/keys"},
+		"keys/redisstore":    {module + "/escalation"},
+		"keys/redisstore2":   {"github.com/redis/go-redis/v9"},
 	} {
 		for _, i := range imports {
 			if layerOf(folder).may(i) {
@@ -104,7 +109,7 @@ func (l *layer) may(imported string) bool {
 	}
 	if !strings.Contains(strings.Split(imported, "/")[0], ".") { // standard library
 		inner := within(l.folder, "keys") || within(l.folder, "escalation")
-		return !inner || !slices.Contains(clients, imported)
+		return !inner || !slices.Contains(clients, imported) || slices.Contains(l.others, imported)
 	}
 	return slices.ContainsFunc(l.others, func(m string) bool { return within(imported, m) })
 }

@@ -1,0 +1,146 @@
+package delivery
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"net/url"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/guardd/guardd/escalation"
+)
+
+// Config is what New makes a Deliverer of.
+type Config struct {
+	escalation.Delivery
+	Realm string // whose delivery it is; in the paths of faults
+	// Secrets are the lines of SecretFile, read by whoever reads files.
+	Secrets [][]byte
+	Log     *slog.Logger   // for driver log; nil is slog.Default
+	RootCAs *x509.CertPool // whom to trust for TLS; nil is the system's
+}
+
+// The drivers.
+const (
+	DriverLog     = "log"
+	DriverWebhook = "webhook"
+	DriverSMTP    = "smtp"
+)
+
+// settings are the fields of escalation.Delivery that each driver reads; any
+// other is refused, since whoever wrote it expects something of it.
+var settings = map[string][]string{
+	DriverLog:     {"Driver", "Name"},
+	DriverWebhook: {"Driver", "Name", "SecretFile", "URL", "AllowNetworks"},
+	DriverSMTP: {"Driver", "Name", "SecretFile", "Host", "Port", "TLS", "Username", "From", "Helo",
+		"Code", "Notice"},
+}
+
+// Validate returns nil, or escalation.Faults that name every fault with its
+// path (realms.default.delivery.url).
+func (c *Config) Validate() error {
+	_, err := New(*c)
+	return err
+}
+
+// New makes the Deliverer that c describes. It dials nobody. Errors are those
+// of Validate. The Deliverer is safe for concurrent use.
+func New(c Config) (escalation.Deliverer, error) {
+	f := &faultList{path: "realms." + c.Realm + ".delivery."}
+	reads, ok := settings[c.Driver]
+	if !ok {
+		f.add("driver", "%q is not one of log, webhook, smtp", c.Driver)
+		return nil, f.all
+	}
+	given := reflect.ValueOf(c.Delivery)
+	for _, field := range reflect.VisibleFields(given.Type()) {
+		if !given.FieldByIndex(field.Index).IsZero() && !slices.Contains(reads, field.Name) {
+			key, _, _ := strings.Cut(field.Tag.Get("yaml"), ",")
+			f.add(key, "means nothing to driver %s", c.Driver)
+		}
+	}
+	d := c.build(f)
+	if len(f.all) > 0 {
+		return nil, f.all
+	}
+	return d, nil
+}
+
+func (c *Config) build(f *faultList) escalation.Deliverer {
+	switch c.Driver {
+	case DriverWebhook:
+		return c.webhook(f)
+	case DriverSMTP:
+		return c.smtp(f)
+	}
+	if c.Log == nil {
+		return logDriver{slog.Default()}
+	}
+	return logDriver{c.Log}
+}
+
+func (c *Config) webhook(f *faultList) *webhook {
+	u, err := url.Parse(c.URL)
+	switch {
+	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http":
+		f.add("url", "is not an https URL")
+	case u.User != nil || u.Fragment != "":
+		f.add("url", "has a user or fragment: the receiver knows guardd by its signature")
+	}
+	g := gate{plain: err == nil && u.Scheme == "http"}
+	for i, s := range c.AllowNetworks {
+		p, err := netip.ParsePrefix(s)
+		if err != nil || p != p.Masked() {
+			f.add(fmt.Sprintf("allow_networks[%d]", i), "%q is not a network such as 10.20.0.0/16", s)
+			continue
+		}
+		g.allow = append(g.allow, p)
+	}
+	if g.plain && len(c.AllowNetworks) == 0 {
+		f.add("url", "is plain http, which gives codes away: use https, or name the receiver's network in allow_networks")
+	}
+	return newWebhook(c, c.hookKeys(f), g)
+}
+
+// leastKey is the shortest signing key in bytes (Standard Webhooks 1.0.0).
+const leastKey = 24
+
+// hookKeys reads whsec_ and base64, or anything else as it stands.
+func (c *Config) hookKeys(f *faultList) (keys [][]byte) {
+	if len(c.Secrets) == 0 {
+		f.add("secret_file", "a signing secret is needed: whsec_ and the base64 of %d random bytes or more", leastKey)
+	}
+	for i, line := range c.Secrets {
+		key := slices.Clone(line)
+		if text, ok := strings.CutPrefix(string(line), "whsec_"); ok {
+			var err error
+			if key, err = base64.StdEncoding.DecodeString(text); err != nil {
+				f.add("secret_file", "secret %d is not base64 after whsec_", i+1)
+				continue
+			}
+		}
+		if len(key) < leastKey {
+			f.add("secret_file", "secret %d has fewer than %d bytes", i+1, leastKey)
+		}
+		keys = append(keys, key)
+	}
+	return keys
+}
+
+func (c *Config) tls(host string) *tls.Config {
+	return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: c.RootCAs, ServerName: host}
+}
+
+type faultList struct {
+	path string
+	all  escalation.Faults
+}
+
+func (f *faultList) add(field, format string, args ...any) {
+	f.all = append(f.all, escalation.FieldFault{Field: f.path + field, Reason: fmt.Sprintf(format, args...)})
+}
