@@ -177,3 +177,16 @@ func TestNoNameReachesRedis(t *testing.T) {
 		}
 	}
 }
+
+func TestARedisThatDropsKeysIsWarnedOf(t *testing.T) {
+	server := redistest.Start(t, "--maxmemory", "64mb", "--maxmemory-policy", "allkeys-lru")
+	line, err := fleet(t, 1, server.URL())[0].awaitLog("maxmemory_policy")
+	if err != nil || !strings.Contains(line, `"level":"WARN"`) || !strings.Contains(line, "allkeys-lru") {
+		t.Error(line, err)
+	}
+	server.Client().ConfigSet(t.Context(), "maxmemory-policy", "noeviction")
+	p := fleet(t, 1, server.URL())[0]
+	if _, err := p.awaitLog("listening"); err != nil || strings.Contains(p.logged(), "maxmemory_policy") {
+		t.Error(err, p.logged())
+	}
+}

@@ -72,6 +72,9 @@ func (s *server) openStore() (store, error) {
 		s.metrics.storeFailed("load", err)
 	} else {
 		s.log.Info("counting in redis", "redis", redactURL(s.config.Redis), "instances", s.config.Instances)
+		if policy := shared.Evicts(ctx); policy != "" {
+			s.log.Warn("redis drops keys when its memory is full, so a flood of names frees what others have spent: set its maxmemory-policy to noeviction", "maxmemory_policy", policy)
+		}
 	}
 	return keys.NewFallback(keys.FallbackConfig{Primary: shared, Local: twin, Instances: s.config.Instances, OnError: s.metrics.storeFailed}), nil
 }

@@ -97,6 +97,26 @@ func (s *Store) Load(ctx context.Context) error {
 	return nil
 }
 
+// Evicts returns the maxmemory-policy of a Redis that drops keys before their
+// time when its memory is full: then a flood of names frees spent buckets. ""
+// means that it does not, or does not say.
+func (s *Store) Evicts(ctx context.Context) string {
+	info, err := s.client.Info(ctx, "memory").Result()
+	if err != nil {
+		return ""
+	}
+	field := func(name string) string {
+		_, rest, _ := strings.Cut(info, "\n"+name+":")
+		value, _, _ := strings.Cut(rest, "\r")
+		return value
+	}
+	policy := field("maxmemory_policy")
+	if limit := field("maxmemory"); limit == "" || limit == "0" || policy == "noeviction" {
+		return ""
+	}
+	return policy
+}
+
 // Take implements keys.Store.
 func (s *Store) Take(ctx context.Context, ask *keys.Ask, ans *keys.Answer) error {
 	if err := ask.Validate(); err != nil {
