@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -108,5 +109,38 @@ func TestEveryProblemIsExplained(t *testing.T) {
 	}
 	if len(declared) < 12 || !slices.Equal(explained, declared) {
 		t.Errorf("problems.md explains %q\nclient declares     %q", explained, declared)
+	}
+}
+
+func TestEveryReasonIsExplained(t *testing.T) {
+	page, err := os.ReadFile("problems.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := regexp.MustCompile(`faults\.add\("\w+", "(\w+)"\)|Faults\{\{"\w+", "(\w+)"\}\}|Reason: +"(\w+)"|reason\w+ += "(\w+)"|Fault\w+ +Fault = "(\w+)"`)
+	reasons := 0
+	for _, folder := range []string{".", "client", "../escalation", "../keys"} {
+		files, err := filepath.Glob(folder + "/*.go")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			if strings.HasSuffix(file, "_test.go") {
+				continue
+			}
+			source, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, m := range said.FindAllStringSubmatch(string(source), -1) {
+				reasons++
+				if word := strings.Join(m[1:], ""); !strings.Contains(string(page), "`"+word+"`") {
+					t.Errorf("%s: reason %s is not explained", file, word)
+				}
+			}
+		}
+	}
+	if reasons < 20 {
+		t.Errorf("only %d reasons found", reasons)
 	}
 }
