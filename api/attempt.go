@@ -47,7 +47,7 @@ func challenge(c *escalation.Challenge) *client.Challenge {
 		return nil
 	}
 	return &client.Challenge{Kind: c.Kind, Kinds: c.Kinds, Token: c.Token,
-		ExpiresAt: utc(c.ExpiresAt), NotBefore: utc(c.NotBefore)}
+		ExpiresAt: utc(c.ExpiresAt), NotBefore: utc(c.NotBefore), Page: c.Page, Image: c.Image, Audio: c.Audio}
 }
 
 // milliseconds rounds up: who comes back then must not be early.

@@ -27,15 +27,17 @@ func document(t testing.TB) *openapi3.T {
 
 func TestEveryRouteIsDocumentedAndEveryDocumentedRouteServed(t *testing.T) {
 	var served, documented []string
-	err := chi.Walk(api.Service(api.Config{Guard: allowing()}).(chi.Routes), func(method, route string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
+	walk := func(method, route string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
 		served = append(served, method+" "+route)
 		if !slices.Contains(api.Routes, route) {
 			t.Errorf("%s is not in Routes, so metrics would call it other", route)
 		}
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
+	}
+	for _, h := range []http.Handler{api.Service(api.Config{Guard: allowing()}), api.Challenges(api.Config{Challenger: &stand{}})} {
+		if err := chi.Walk(h.(chi.Routes), walk); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for path, item := range document(t).Paths.Map() {
 		for method := range item.Operations() {

@@ -25,6 +25,9 @@ func problemOf(err error) *client.Problem {
 	case errors.Is(err, escalation.ErrRealm):
 		return problem(client.ProblemForbidden, http.StatusForbidden, "Not for this realm",
 			"The key may not act for the realm of this request.", client.FieldError{Field: "realm", Reason: "forbidden"})
+	case errors.Is(err, escalation.ErrTooMany):
+		return problem(client.ProblemTooMany, http.StatusTooManyRequests, "Fetched too often",
+			"This was fetched as often as it may be, or its address fetches too much. A fresh challenge or a minute's patience helps.")
 	case errors.Is(err, escalation.ErrConflict):
 		return problem(client.ProblemConflict, http.StatusConflict, "Request id used twice",
 			"The request_id was used within the last minute for another request. Make a fresh one per attempt.",
@@ -54,6 +57,11 @@ func problemBrowser() *client.Problem {
 		"This interface is for services. A page of another origin may not use it.")
 }
 
+func problemOtherPage() *client.Problem {
+	return problem(client.ProblemBrowser, http.StatusForbidden, "Not from this page",
+		"A challenge may be answered from its own page and from the origin that it returns to.")
+}
+
 func problemNotFound() *client.Problem {
 	return problem(client.ProblemNotFound, http.StatusNotFound, "Not found", "There is nothing at this path.")
 }
@@ -74,6 +82,18 @@ func problemTooLarge() *client.Problem {
 func problemMediaType() *client.Problem {
 	return problem(client.ProblemMediaType, http.StatusUnsupportedMediaType, "Not JSON",
 		"Send the request as Content-Type: application/json.")
+}
+
+func problemExpired() *client.Problem {
+	return problem(client.ProblemExpired, http.StatusGone, "Challenge expired",
+		"The challenge is no longer valid. Make the attempt again to get a fresh one.", client.FieldError{Field: "token", Reason: "expired"})
+}
+
+func problemUnsolved(a *escalation.Solved) *client.Problem {
+	p := problem(client.ProblemUnsolved, http.StatusUnprocessableEntity, "Challenge not solved",
+		"The answer gave no proof; proof_error says why. Solve the fresh challenge, if there is one.")
+	p.ProofError, p.Challenge = string(a.Err), challenge(a.Challenge)
+	return p
 }
 
 func problemInternal() *client.Problem {

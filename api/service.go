@@ -32,9 +32,14 @@ type Observer interface {
 	Answered(route string, status int, took time.Duration)
 }
 
-// Config is what Service needs. Guard is required, all else has a default.
+// Config is what Service and Challenges need. Guard is required for the
+// first, Challenger for the second; all else has a default.
 type Config struct {
-	Guard Guard
+	Guard      Guard
+	Challenger Challenger
+	// PublicURL is where browsers reach Challenges, without a trailing slash;
+	// "" is the root of whatever host they ask.
+	PublicURL string
 	// Keys may call the service. With none, everybody may: then it must listen
 	// on loopback only, which the caller has to see to.
 	Keys     []Key
@@ -57,7 +62,8 @@ const (
 )
 
 // Routes lists every name that Observer.Answered is given.
-var Routes = []string{RouteAttempts, RouteOutcomes, RouteRevoke, RouteOpenAPI, RouteOther}
+var Routes = []string{RouteAttempts, RouteOutcomes, RouteRevoke, RouteOpenAPI,
+	RoutePage, RouteImage, RouteAudio, RoutePow, RouteAnswer, RouteSend, RouteWorker, RouteOther}
 
 // MaxBody is the largest request body in bytes; a larger one is answered 413.
 const MaxBody = 64 << 10
@@ -72,6 +78,17 @@ type service struct {
 // Service returns the handler of the /v1 routes. It is safe for concurrent
 // use and keeps nothing between requests.
 func Service(c Config) http.Handler {
+	s := newService(c)
+	r := newRouter(s.observe, noBrowsers)
+	r.Post(RouteAttempts, serveJSON(s, s.attempt))
+	r.Post(RouteOutcomes, serveJSON(s, s.outcome))
+	r.Post(RouteRevoke, serveJSON(s, s.revoke))
+	r.Get(RouteOpenAPI, serveOpenAPI)
+	r.Head(RouteOpenAPI, serveOpenAPI)
+	return r
+}
+
+func newService(c Config) *service {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
@@ -81,14 +98,7 @@ func Service(c Config) http.Handler {
 	if c.Draining == nil {
 		c.Draining = func() bool { return false }
 	}
-	s := &service{c}
-	r := newRouter(s.observe, noBrowsers)
-	r.Post(RouteAttempts, serveJSON(s, s.attempt))
-	r.Post(RouteOutcomes, serveJSON(s, s.outcome))
-	r.Post(RouteRevoke, serveJSON(s, s.revoke))
-	r.Get(RouteOpenAPI, serveOpenAPI)
-	r.Head(RouteOpenAPI, serveOpenAPI)
-	return r
+	return &service{c}
 }
 
 // newRouter is a router whose own answers are problem documents too.

@@ -11,7 +11,7 @@ import (
 var (
 	actions     = escalation.Actions
 	proofErrors = []escalation.ProofError{"", escalation.ProofExpired, escalation.ProofSpent, escalation.ProofWrongAccount,
-		escalation.ProofWrongAddress, escalation.ProofTooEarly, escalation.ProofInsufficient, escalation.ProofWrongAnswer, escalation.ProofInvalid}
+		escalation.ProofWrongAddress, escalation.ProofTooEarly, escalation.ProofInsufficient, escalation.ProofWrongAnswer, escalation.ProofInvalid, escalation.ProofUnsure}
 	postures = []keys.Posture{keys.Normal, keys.Elevated, keys.High, keys.Critical}
 	rungs    = []keys.Rung{keys.Allow, keys.Delay, keys.Captcha, keys.Verify}
 	outcomes = []string{client.OutcomeSuccess, client.OutcomeFailure, client.OutcomeUnknownAccount, client.OutcomeSecondFactorPending,

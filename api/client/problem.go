@@ -20,7 +20,10 @@ const (
 	ProblemTimeout      = "request-timeout"        // 408
 	ProblemConflict     = "request-id-conflict"    // 409
 	ProblemTooLarge     = "body-too-large"         // 413
+	ProblemExpired      = "challenge-expired"      // 410
 	ProblemMediaType    = "unsupported-media-type" // 415
+	ProblemUnsolved     = "challenge-not-solved"   // 422, ProofError says why
+	ProblemTooMany      = "fetched-too-often"      // 429
 	ProblemInternal     = "internal-error"         // 500
 	ProblemStore        = "store-unavailable"      // 503, repeat it
 )
@@ -33,6 +36,10 @@ type Problem struct {
 	Status int          `json:"status"` // of the HTTP answer
 	Detail string       `json:"detail,omitempty"`
 	Fields []FieldError `json:"errors,omitempty"`
+	// ProofError is why the answer to a challenge gave no proof, and Challenge
+	// the one to solve in its place.
+	ProofError string     `json:"proof_error,omitempty"`
+	Challenge  *Challenge `json:"challenge,omitempty"`
 }
 
 // FieldError is one thing wrong with a request: the field's JSON name (a dotted

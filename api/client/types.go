@@ -64,7 +64,7 @@ type AttemptResponse struct {
 	// list.deny, list.allow, flood, device.invalid, device.spent. Never null.
 	Reasons []string `json:"reasons"`
 	// ProofError is why a proof did not count: expired, spent, wrong_account,
-	// wrong_address, too_early, insufficient, wrong_answer, invalid; else "".
+	// wrong_address, too_early, insufficient, wrong_answer, invalid, unsure; else "".
 	ProofError   string      `json:"proof_error"`
 	RetryAfterMS int64       `json:"retry_after_ms"` // for delay, else 0
 	Tiers        []TierLevel `json:"tiers"`          // every limit looked at; never null
@@ -91,10 +91,15 @@ type TierLevel struct {
 // Challenge is what a visitor who was not let through can do about it.
 type Challenge struct {
 	Kind      string    `json:"kind"`  // wait, captcha, verify
-	Kinds     []string  `json:"kinds"` // every way that satisfies it: wait, image, audio, code
+	Kinds     []string  `json:"kinds"` // every way that satisfies it: wait, image, audio, code, pow, or a provider's name
 	Token     string    `json:"token"` // for wait, the proof itself from NotBefore on
 	ExpiresAt time.Time `json:"expires_at"`
 	NotBefore time.Time `json:"not_before,omitzero"` // for wait
+	// Page is where a browser meets the challenge, Image and Audio are its
+	// picture and sound, for captcha. Absolute when guardd knows its public URL.
+	Page  string `json:"page,omitempty"`
+	Image string `json:"image,omitempty"`
+	Audio string `json:"audio,omitempty"`
 }
 
 // Outcomes: what became of an attempt that was let through.

@@ -50,7 +50,7 @@ var layers = []layer{
 		"delivery talks to mail servers and webhooks, so that escalation need not"},
 	{"escalation/captcha", []string{"escalation"}, []string{"net/http"},
 		"captcha talks to third parties and draws, so that escalation need not"},
-	{"api", []string{"keys", "escalation", "api/client"}, []string{"github.com/go-chi/chi/v5", "github.com/go-json-experiment/json"},
+	{"api", []string{"keys", "escalation", "api/client"}, []string{"github.com/go-chi/chi/v5", "github.com/go-json-experiment/json", "golang.org/x/text"},
 		"api speaks HTTP for what is left of it, and reaches no store by itself"},
 	{"api/client", nil, []string{"github.com/go-json-experiment/json"},
 		"a login handler that imports the client must not import the server"},
