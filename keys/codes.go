@@ -161,10 +161,12 @@ func (a *CodeAsk) Validate() error {
 
 // ValidCode refuses what no store should be asked about a code. Every store
 // calls it first.
-func ValidCode(key string, now int64) error {
+func ValidCode(key string, serial, now int64) error {
 	switch {
 	case key == "":
 		return badAsk("a code needs a key")
+	case serial < 0 || serial > MaxExact:
+		return badAsk("the serial is out of range")
 	case now < 0 || now > MaxExact/2:
 		return badAsk("the time is out of range")
 	}

@@ -10,15 +10,16 @@ import (
 // FallbackConfig wires a Fallback.
 type FallbackConfig struct {
 	// Primary is the shared store. It is asked first, and once: a deadline is
-	// spent on it alone. If it is a Records too, marks are put there.
+	// spent on it alone. If it is a Records too, marks are put there; if it is not
+	// Codes and Tallies too, those are for ever in an outage.
 	Primary Store
 	// Local is this instance's twin.
 	Local *Memory
 	// Instances is how many instances live off the shared store; each gives its
 	// share of every limit while the store is gone. At least 1.
 	Instances int
-	// OnError is told of every failure of the primary: op is take, give, put or
-	// revoke. nil: nobody is. It must not block.
+	// OnError is told of every failure of the primary: op is take, give, put,
+	// revoke, tally, send code, live code, spend code or unsend code. nil: nobody is. It must not block.
 	OnError func(op string, err error)
 }
 
@@ -39,7 +40,9 @@ var ErrRecords = errors.New("the store keeps no records")
 // It is safe for concurrent use.
 type Fallback struct {
 	c       FallbackConfig
-	records Records      // nil: none
+	records Records // nil: none
+	tallies Tallies // never nil, as codes
+	codes   Codes
 	ahead   atomic.Int64 // the primary's clock less the twin's
 
 	mu     sync.RWMutex
@@ -54,6 +57,13 @@ func NewFallback(c FallbackConfig) *Fallback {
 	f := &Fallback{c: c, shares: map[*Rules]*Rules{}}
 	f.c.Instances = max(c.Instances, 1)
 	f.records, _ = c.Primary.(Records)
+	f.tallies, f.codes = none{}, none{}
+	if t, ok := c.Primary.(Tallies); ok {
+		f.tallies = t
+	}
+	if k, ok := c.Primary.(Codes); ok {
+		f.codes = k
+	}
 	return f
 }
 

@@ -321,6 +321,9 @@ func (b blind) Revoke(ctx context.Context, key string, now, ttl int64) (int64, e
 	return stamp, err
 }
 
+// Codeless implements keystest.Codeless.
+func (blind) Codeless() {}
+
 func (b blind) Give(ctx context.Context, r *keys.Return, rcp *keys.Receipt) error {
 	local := *r
 	local.Local = true

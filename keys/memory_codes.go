@@ -97,7 +97,7 @@ func (s *shard) keepCode(h hash, r codeRecord, now, own int64) {
 
 // LiveCode implements Codes. It never fails.
 func (m *Memory) LiveCode(_ context.Context, key string, now int64) (live Code, err error) {
-	err = m.withCode(key, now, func(r *codeRecord, now int64) bool {
+	err = m.withCode(key, 0, now, func(r *codeRecord, now int64) bool {
 		live = r.live(now)
 		return false
 	})
@@ -106,7 +106,7 @@ func (m *Memory) LiveCode(_ context.Context, key string, now int64) (live Code, 
 
 // SpendCode implements Codes. It never fails.
 func (m *Memory) SpendCode(_ context.Context, key string, serial, now int64) (spent bool, err error) {
-	err = m.withCode(key, now, func(r *codeRecord, now int64) bool {
+	err = m.withCode(key, serial, now, func(r *codeRecord, now int64) bool {
 		spent = r.spend(serial, now)
 		return spent
 	})
@@ -115,13 +115,13 @@ func (m *Memory) SpendCode(_ context.Context, key string, serial, now int64) (sp
 
 // UnsendCode implements Codes. It never fails.
 func (m *Memory) UnsendCode(_ context.Context, key string, serial, now int64) error {
-	return m.withCode(key, now, func(r *codeRecord, _ int64) bool { return r.unsend(serial) })
+	return m.withCode(key, serial, now, func(r *codeRecord, _ int64) bool { return r.unsend(serial) })
 }
 
 // withCode lets do see and change the account's record; what it changes is kept
 // when it says so.
-func (m *Memory) withCode(key string, now int64, do func(r *codeRecord, now int64) bool) error {
-	if err := ValidCode(key, now); err != nil {
+func (m *Memory) withCode(key string, serial, now int64, do func(r *codeRecord, now int64) bool) error {
+	if err := ValidCode(key, serial, now); err != nil {
 		return err
 	}
 	h := m.hash(key)

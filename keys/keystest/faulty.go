@@ -85,3 +85,44 @@ func (f *Faulty) Revoke(ctx context.Context, key string, now, ttl int64) (stamp 
 	}
 	return stamp, err
 }
+
+// Tally implements keys.Tallies.
+func (f *Faulty) Tally(ctx context.Context, key string, now, window int64) (n, before int64, err error) {
+	err = f.call(func() (err error) { n, before, err = f.Subject.Tally(ctx, key, now, window); return err }, tooLate)
+	if err != nil {
+		n, before = 0, 0
+	}
+	return n, before, err
+}
+
+// SendCode implements keys.Codes.
+func (f *Faulty) SendCode(ctx context.Context, a *keys.CodeAsk, ans *keys.CodeAnswer) error {
+	var got keys.CodeAnswer
+	err := f.call(func() error { return f.Subject.SendCode(ctx, a, &got) }, tooLate)
+	if err == nil {
+		*ans = got
+	}
+	return err
+}
+
+// LiveCode implements keys.Codes.
+func (f *Faulty) LiveCode(ctx context.Context, key string, now int64) (c keys.Code, err error) {
+	err = f.call(func() (err error) { c, err = f.Subject.LiveCode(ctx, key, now); return err }, tooLate)
+	if err != nil {
+		c = keys.Code{}
+	}
+	return c, err
+}
+
+// SpendCode implements keys.Codes.
+func (f *Faulty) SpendCode(ctx context.Context, key string, serial, now int64) (spent bool, err error) {
+	err = f.call(func() (err error) { spent, err = f.Subject.SpendCode(ctx, key, serial, now); return err }, tooLate)
+	return spent && err == nil, err
+}
+
+// UnsendCode implements keys.Codes.
+func (f *Faulty) UnsendCode(ctx context.Context, key string, serial, now int64) error {
+	return f.call(func() error { return f.Subject.UnsendCode(ctx, key, serial, now) }, tooLate)
+}
+
+func tooLate() error { return keys.ErrLate }

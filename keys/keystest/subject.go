@@ -7,6 +7,8 @@ import "github.com/guardd/guardd/keys"
 type Subject interface {
 	keys.Store
 	keys.Records
+	keys.Tallies
+	keys.Codes
 }
 
 // WrongTyper is a Subject that can put something of a wrong type under a key.
@@ -22,6 +24,10 @@ type ScriptFlusher interface{ FlushScripts() error }
 // NeverLater is a Subject that answers whatever the deadline says, because it is
 // the last one to ask. Cases with deadlines are not for it.
 type NeverLater interface{ NeverLate() }
+
+// Codeless is a Subject whose shared store is gone: its codes are those of the
+// quarter of an hour. Behaviours of keys.Codes are not for it.
+type Codeless interface{ Codeless() }
 
 // Named is a Subject and its name in failure messages.
 type Named struct {

@@ -18,6 +18,7 @@ func Run(t *testing.T, open func(t *testing.T) Subject) {
 	for _, b := range behaviours {
 		t.Run(b.name, func(t *testing.T) { b.run(t, open(t), keys.NewSpace("suite-"+unique(), 0)) })
 	}
+	codes(t, open)
 }
 
 var behaviours = []struct {

@@ -45,7 +45,7 @@ func Kind(err error) string {
 	switch {
 	case errors.Is(err, redis.ErrPoolTimeout), errors.Is(err, redis.ErrPoolExhausted):
 		return "pool"
-	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, keys.ErrLate), errors.As(err, &timeout) && timeout.Timeout():
 		return "timeout"
 	case errors.Is(err, context.Canceled):
 		return "canceled"

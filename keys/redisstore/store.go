@@ -51,7 +51,7 @@ type Config struct {
 	Deadline time.Duration
 }
 
-// Store is a keys.Store and keys.Records in Redis. It is safe for concurrent
+// Store is a keys.Store, Records, Tallies and Codes in Redis. It is safe for concurrent
 // use. Any number of Stores, in any number of processes, share one count.
 //
 // An error says that nobody knows whether the call happened (Kind names it);
@@ -83,7 +83,7 @@ func New(c Config) *Store {
 // has lost them (restart, SCRIPT FLUSH, failover) is given them again by the
 // call that finds out.
 func (s *Store) Load(ctx context.Context) error {
-	for _, sc := range []script{takeScript, giveScript, revokeScript} {
+	for _, sc := range []script{takeScript, giveScript, revokeScript, sendScript, codeScript, tallyScript} {
 		if err := s.client.ScriptLoad(ctx, sc.text).Err(); err != nil {
 			return wrap("load scripts", err)
 		}

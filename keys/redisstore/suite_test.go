@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/guardd/guardd/keys"
 	"github.com/guardd/guardd/keys/keystest"
 	"github.com/guardd/guardd/keys/keystest/redistest"
 )
@@ -56,6 +57,14 @@ func TestScriptWalksWithTheOracle(t *testing.T) {
 	}
 	s := redistest.Start(t)
 	keystest.Walk(t, 20, steps, keystest.Named{Name: "redis", Subject: open(t, s)})
+	noKeyIsForEver(t, s)
+}
+
+func TestScriptWalksWithTheTwinOverCodes(t *testing.T) {
+	s := redistest.Start(t)
+	keystest.CodeWalk(t, 10, 1_000,
+		keystest.Named{Name: "twin", Subject: keystest.Twin{Memory: keys.NewMemory(keys.MemoryConfig{})}},
+		keystest.Named{Name: "redis", Subject: open(t, s)})
 	noKeyIsForEver(t, s)
 }
 

@@ -1,0 +1,146 @@
+package redisstore
+
+import (
+	"context"
+
+	"github.com/guardd/guardd/keys"
+)
+
+var (
+	sendScript  = newScript("bucket", "coderecord", "send")
+	codeScript  = newScript("bucket", "coderecord", "code")
+	tallyScript = newScript("bucket", "tally")
+)
+
+var (
+	_ keys.Codes   = (*Store)(nil)
+	_ keys.Tallies = (*Store)(nil)
+)
+
+// ask runs a script whose header has been packed, and returns its reply after
+// the status; a script that came to it too late did nothing, which is
+// keys.ErrLate.
+func (s *Store) ask(ctx context.Context, sc script, name string, now int64, c call) (reply, int64, error) {
+	sent := s.clock.now()
+	v, err := s.eval(ctx, sc, c.keys, c.head)
+	if err != nil {
+		return reply{}, 0, wrap(name, err)
+	}
+	r := reply{s: v}
+	late, at := r.from(0, 1) == 1, r.number()
+	switch {
+	case r.bad:
+		return r, 0, wrap(name, errReply)
+	case late:
+		return r, 0, wrap(name, keys.ErrLate)
+	}
+	if now == 0 {
+		s.clock.learn(sent, at)
+	}
+	return r, at, nil
+}
+
+// SendCode implements keys.Codes.
+func (s *Store) SendCode(ctx context.Context, a *keys.CodeAsk, ans *keys.CodeAnswer) error {
+	if err := a.Validate(); err != nil {
+		return err
+	}
+	ctx, cancel := s.within(ctx)
+	defer cancel()
+	const name = "send code"
+	p := &a.Proof
+	c := call{keys: []string{a.Key, a.SenderKey}}
+	c.number(a.Now, s.until(ctx, a.Now, a.Deadline), p.Issued, p.NotBefore, p.Expires, p.Uses)
+	c.small(uint8(p.Rung))
+	c.key(p.Key, a.RevokedKey)
+	c.head = append(c.head, a.Account[:]...)
+	r, now, err := s.ask(ctx, sendScript, name, a.Now, c)
+	if err != nil {
+		return err
+	}
+	*ans = keys.CodeAnswer{Now: now, Code: r.code(), State: keys.CodeState(r.from(0, uint8(keys.CodeAgain))),
+		Proof: keys.ProofState(r.from(0, uint8(keys.ProofInvalid)))}
+	if len(r.s) < len(a.Account) || r.s[:len(a.Account)] != string(a.Account[:]) {
+		return wrap(name, errReply) // another's: its serial would make a code that nobody can spend
+	}
+	r.s = r.s[len(a.Account):]
+	return wrap(name, r.end())
+}
+
+// What code.lua is to do.
+const (
+	deedLook uint8 = iota
+	deedSpend
+	deedUnsend
+)
+
+// code calls code.lua.
+func (s *Store) code(ctx context.Context, name string, deed uint8, key string, serial, now int64) (live keys.Code, done bool, err error) {
+	if err := keys.ValidCode(key, serial, now); err != nil {
+		return live, false, err
+	}
+	ctx, cancel := s.within(ctx)
+	defer cancel()
+	c := call{keys: []string{key}}
+	c.number(now, s.until(ctx, now, 0), serial)
+	c.small(deed)
+	r, _, err := s.ask(ctx, codeScript, name, now, c)
+	if err != nil {
+		return live, false, err
+	}
+	live = r.code()
+	if r.number() != serial {
+		r.bad = true // another's
+	}
+	done = r.from(0, 1) == 1
+	if err := r.end(); err != nil {
+		return keys.Code{}, false, wrap(name, err)
+	}
+	return live, done, nil
+}
+
+// LiveCode implements keys.Codes.
+func (s *Store) LiveCode(ctx context.Context, key string, now int64) (keys.Code, error) {
+	live, _, err := s.code(ctx, "live code", deedLook, key, 0, now)
+	return live, err
+}
+
+// SpendCode implements keys.Codes.
+func (s *Store) SpendCode(ctx context.Context, key string, serial, now int64) (bool, error) {
+	_, done, err := s.code(ctx, "spend code", deedSpend, key, serial, now)
+	return done, err
+}
+
+// UnsendCode implements keys.Codes.
+func (s *Store) UnsendCode(ctx context.Context, key string, serial, now int64) error {
+	_, _, err := s.code(ctx, "unsend code", deedUnsend, key, serial, now)
+	return err
+}
+
+// Tally implements keys.Tallies.
+func (s *Store) Tally(ctx context.Context, key string, now, window int64) (n, before int64, err error) {
+	if err := keys.ValidTally(key, now, window); err != nil {
+		return 0, 0, err
+	}
+	ctx, cancel := s.within(ctx)
+	defer cancel()
+	c := call{keys: []string{key}}
+	c.number(now, s.until(ctx, now, 0), window)
+	r, _, err := s.ask(ctx, tallyScript, "tally", now, c)
+	if err != nil {
+		return 0, 0, err
+	}
+	n, before = r.number(), r.number()
+	if n < 1 || r.number() != window {
+		r.bad = true
+	}
+	if err := r.end(); err != nil {
+		return 0, 0, wrap("tally", err)
+	}
+	return n, before, nil
+}
+
+// code reads one code.
+func (r *reply) code() keys.Code {
+	return keys.Code{Serial: r.number(), Sent: r.number(), Until: r.number(), Nth: int(r.number())}
+}
