@@ -1,10 +1,15 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"io"
+	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/guardd/guardd/escalation"
 	"github.com/guardd/guardd/keys/keystest/redistest"
 )
 
@@ -95,6 +100,9 @@ func TestWithoutRedisEachInstanceGrantsItsShareAndSaysSo(t *testing.T) {
 	if status := p.post(t, "/v1/devices/revoke", `{"account":"alice"}`, nil); status != 503 {
 		t.Errorf("a revocation that reaches nobody is answered %d", status)
 	}
+	if _, err := p.awaitLog("redis does not answer: deciding alone"); err != nil {
+		t.Error(err)
+	}
 	_, text := get(t, p.admin+"/metrics")
 	for _, want := range []string{"\nguardd_degraded 1\n", `guardd_decision_duration_seconds_count{degraded="true"} 1`,
 		`guardd_store_errors_total{kind="refused",operation="revoke"} 1`} {
@@ -112,6 +120,27 @@ func TestWithoutRedisEachInstanceGrantsItsShareAndSaysSo(t *testing.T) {
 	if status, body := get(t, p.admin+"/readyz"); status != 200 || !strings.Contains(body, `"ok"`) {
 		t.Errorf("readyz: %d %s", status, body)
 	}
+}
+
+func TestAnOutageIsLoggedOnceInAWhile(t *testing.T) {
+	var log strings.Builder
+	s := &server{log: slog.New(slog.NewTextHandler(&log, nil)), metrics: newMetrics(escalation.DefaultPolicy(), false)}
+	said := func(want int) {
+		t.Helper()
+		if n := strings.Count(log.String(), "\n"); n != want {
+			t.Errorf("%d lines, want %d:\n%s", n, want, &log)
+		}
+	}
+	s.storeFailed("take", context.Canceled) // a visitor hung up
+	said(0)
+	for range 1000 {
+		s.storeFailed("take", io.EOF)
+	}
+	said(1)
+	earlier := time.Now().Add(-outageNotice)
+	s.outageLogged.Store(&earlier)
+	s.storeFailed("take", io.EOF)
+	said(2)
 }
 
 func TestRedisThatHangsCostsTheDeadlineAndNoAnswer(t *testing.T) {

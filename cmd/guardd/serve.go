@@ -59,6 +59,7 @@ type server struct {
 
 	service, admin endpoint
 	draining       atomic.Bool
+	outageLogged   atomic.Pointer[time.Time]
 	// ready asks the shared store whether it is there.
 	ready func(context.Context) error
 	// reread loads the configuration again, for a reload.

@@ -76,7 +76,23 @@ func (s *server) openStore() (store, error) {
 			s.log.Warn("redis drops keys when its memory is full, so a flood of names frees what others have spent: set its maxmemory-policy to noeviction", "maxmemory_policy", policy)
 		}
 	}
-	return keys.NewFallback(keys.FallbackConfig{Primary: shared, Local: twin, Instances: s.config.Instances, OnError: s.metrics.storeFailed}), nil
+	return keys.NewFallback(keys.FallbackConfig{Primary: shared, Local: twin, Instances: s.config.Instances, OnError: s.storeFailed}), nil
+}
+
+// outageNotice is how often an outage of the shared store is logged at most:
+// it fails every request, and the metrics count them.
+const outageNotice = 10 * time.Second
+
+// storeFailed counts a failure of the shared store, and logs the first of many.
+func (s *server) storeFailed(op string, err error) {
+	s.metrics.storeFailed(op, err)
+	last := s.outageLogged.Load()
+	if errors.Is(err, context.Canceled) || last != nil && time.Since(*last) < outageNotice {
+		return
+	}
+	if now := time.Now(); s.outageLogged.CompareAndSwap(last, &now) {
+		s.log.Warn("redis does not answer: deciding alone", "operation", op, "error", err)
+	}
 }
 
 func (s *server) openGuard(st store) (*escalation.Guard, error) {
