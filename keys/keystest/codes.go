@@ -191,7 +191,9 @@ var codeBehaviours = []codeBehaviour{
 			c = s.send(s.ask(1, "192.0.2.1")).Code
 			a := s.ask(1, "192.0.2.1")
 			a.Proof = s.image(fmt.Sprint("late", minutes))
-			s.wants("within a day", a, keys.CodeLives, keys.ProofNone)
+			if got := s.wants("within a day", a, keys.CodeLives, keys.ProofNone); got != c {
+				s.t.Errorf("%+v lives, not %+v", got, c)
+			}
 		}
 		s.now = day0 + keys.Day
 		s.send(s.ask(1, "192.0.2.1"))
