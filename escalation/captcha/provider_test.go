@@ -241,6 +241,7 @@ func TestBrokenReplies(t *testing.T) {
 			"500 and yes":      says(500, yes),
 			"502 html":         says(502, "<html>bad gateway</html>"),
 			"503 and no":       says(503, `{"success":false}`),
+			"503 and a reason": says(503, no(name, vendors[name].theirs[1])),
 			"too long":         says(200, yes+strings.Repeat(" ", maxReply)),
 			"a redirect": func(w http.ResponseWriter, r *http.Request) {
 				if r.URL.Path == "/elsewhere" {

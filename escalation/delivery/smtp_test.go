@@ -46,7 +46,9 @@ type received struct {
 // fault is what goes wrong in one connection.
 type fault struct {
 	greet, mail, rcpt, data *smtp.SMTPError
+	cutRcpt                 bool // the connection, in place of the answer to RCPT
 	cut                     bool // after the whole mail, in place of the answer
+	bye                     bool // after the answer to the mail
 }
 
 func smtpError(code, class int, text string) *smtp.SMTPError {
@@ -137,6 +139,9 @@ func (x *session) Mail(from string, _ *smtp.MailOptions) error {
 
 func (x *session) Rcpt(to string, _ *smtp.RcptOptions) error {
 	x.mail.to += to
+	if x.fault.cutRcpt {
+		x.conn.Conn().Close()
+	}
 	return orNil(x.fault.rcpt)
 }
 
@@ -158,7 +163,13 @@ func (x *session) Data(r io.Reader) error {
 	return nil
 }
 
-func (x *session) Reset()        {}
+// Reset comes after the answer to every mail.
+func (x *session) Reset() {
+	if x.fault.bye && x.mail.text != "" {
+		x.conn.Conn().Close()
+	}
+}
+
 func (x *session) Logout() error { return nil }
 
 func orNil(e *smtp.SMTPError) error {
@@ -369,6 +380,9 @@ func TestMailServerAnswers(t *testing.T) {
 		{"full, then gone", []fault{{rcpt: e(452, 4, "alice@example.com is full")}, {rcpt: e(550, 5, "gone")}}, seconds(.5), forGood, 0},
 		{"content refused", []fault{{data: e(554, 5, "spam: ABCDE12345")}}, nil, forGood, 0},
 		{"no room", []fault{{data: e(452, 4, "disk")}}, seconds(.5), arrived, 1},
+		{"cut off before the mail", []fault{{cutRcpt: true}}, seconds(.5), arrived, 1},
+		{"cut off before the mail, again and again", slices.Repeat([]fault{{cutRcpt: true}}, 20), seconds(.5, 1, 2, 4, 8, 16, 30, 30, 30, 30, 30, 30, 30, 30), forGood, 0},
+		{"taken, and hung up", []fault{{bye: true}}, nil, arrived, 1},
 		{"taken, and the answer lost", []fault{{cut: true}}, seconds(.5), arrived, 2},
 		{"taken, the answer lost, then refused", []fault{{cut: true}, {rcpt: e(550, 5, "no")}}, seconds(.5), uncertain, 1},
 	} {

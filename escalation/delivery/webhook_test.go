@@ -307,3 +307,15 @@ func TestPublicAddresses(t *testing.T) {
 		t.Error("a zone gets past the gate")
 	}
 }
+
+// TestPublishedSignature is the example that the reference libraries of Standard
+// Webhooks test themselves by.
+func TestPublishedSignature(t *testing.T) {
+	c := Config{Secrets: [][]byte{[]byte("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")}}
+	f := &faultList{}
+	w := &webhook{keys: c.hookKeys(f)}
+	got := w.sign("msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, []byte(`{"test": 2432232314}`))
+	if want := "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="; got != want || len(f.all) > 0 {
+		t.Errorf("%s, want %s (%v)", got, want, f.all)
+	}
+}
