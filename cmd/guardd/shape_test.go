@@ -48,7 +48,7 @@ var layers = []layer{
 		"decisions stand on facts alone; what speaks HTTP, Redis or Kafka is wired in cmd/guardd"},
 	{"escalation/delivery", []string{"escalation"}, []string{"net/http", "github.com/wneessen/go-mail"},
 		"delivery talks to mail servers and webhooks, so that escalation need not"},
-	{"escalation/captcha", []string{"escalation"}, []string{"net/http"},
+	{"escalation/captcha", []string{"escalation"}, []string{"net/http", "github.com/dchest/captcha"},
 		"captcha talks to third parties and draws, so that escalation need not"},
 	{"api", []string{"keys", "escalation", "api/client"}, []string{"github.com/go-chi/chi/v5", "github.com/go-json-experiment/json", "golang.org/x/text"},
 		"api speaks HTTP for what is left of it, and reaches no store by itself"},
