@@ -35,7 +35,7 @@ func realGuard(t testing.TB, edits ...func(*escalation.Config)) *escalation.Guar
 	}
 	twin := keys.NewMemory(keys.MemoryConfig{Buckets: 4096, Marks: 4096})
 	policy := escalation.DefaultPolicy()
-	policy.Realms["shop"] = &escalation.Realm{}
+	policy.Realms["shop"] = &escalation.Realm{Delivery: escalation.Delivery{Driver: "log"}}
 	if err := policy.Validate(); err != nil {
 		t.Fatal(err)
 	}
@@ -196,7 +196,7 @@ func TestADelayAndItsTicket(t *testing.T) {
 	now.forward(time.Second) // what comes back in it is enough for this one guess
 	a := climb(t, s, q)
 	c := a.Challenge
-	if a.Action != "delay" || a.Proceed || a.Attempt != "" || c == nil || c.Kind != "wait" || !slices.Equal(c.Kinds, []string{"wait", "code"}) {
+	if a.Action != "delay" || a.Proceed || a.Attempt != "" || c == nil || c.Kind != "wait" || !slices.Equal(c.Kinds, []string{"wait", "code", "pow"}) {
 		t.Fatalf("answered %+v", a)
 	}
 	begun := time.UnixMicro(now.now.Load())

@@ -2,8 +2,16 @@ package escalation
 
 import (
 	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
 	"time"
+
+	"github.com/guardd/guardd/keys"
 )
+
+// This file is what a challenge is to those who show one; answer.go judges what
+// comes back, media.go, pow.go and code.go are the ways to solve one.
 
 // View is what a page shows of a challenge.
 type View struct {
@@ -18,151 +26,112 @@ type View struct {
 	Now         time.Time // by the store's clock
 }
 
-// ProviderView is what a page needs to show a third party's challenge.
-type ProviderView struct {
-	Name    string // also the Way of its answers
-	SiteKey string
-	Script  string // URL
-}
-
-// Solution is what a visitor gave in answer to a challenge.
-type Solution struct {
-	Token string // of the challenge
-	// Way is how it was solved: WayImage (the sound has the same digits),
-	// WayCode, WayPow or a provider's name. "" judges by the look of Text.
-	Way  string
-	Text string // digits, code, or what the widget gave
-	IP   string // the visitor's, for providers; "" where not known
-}
-
-// Solved is what became of a Solution.
-type Solved struct {
-	Proof        string // "" when it was not right
-	ProofExpires time.Time
-	Err          ProofError // why there is no proof
-	// Challenge is a fresh one of the same kind, after an answer that was not
-	// right: each takes one.
-	Challenge *Challenge
-	ReturnURL string // as sealed in the challenge
-	// Realm and Flow are for logs and metrics.
-	Realm, Flow string
-}
-
-// Media is a rendered picture or sound.
-type Media struct {
-	Bytes []byte
-	Type  string // media type
-}
-
-// Renderer draws and speaks digits; captcha.Renderer does. Safe for concurrent
-// use. id makes the noise: distinct for distinct challenges.
-type Renderer interface {
-	Image(id string, digits []byte) (*Media, error)
-	// Audio speaks in lang, one of Languages.
-	Audio(id string, digits []byte, lang string) (*Media, error)
-}
-
-// Languages are those that Guard.Audio speaks.
-var Languages = []string{"en", "ja", "ru", "zh", "pt"}
-
-// Sent is what became of a Guard.Send.
-type Sent struct {
-	// Sent: a mail is on its way. False where one is already there whose code
-	// is good until ValidUntil.
-	Sent       bool
-	ValidUntil time.Time
-	// Challenge is what to solve before anything is sent from this address:
-	// repeat with its proof.
-	Challenge   *Challenge
-	Realm, Flow string
-}
-
-// Kinds of Message.
-const (
-	MessageCode   = "code"
-	MessageNotice = "notice"
-)
-
-// Message is one thing to tell an account's owner.
-type Message struct {
-	ID   string // the same on every repetition
-	Kind string // MessageCode or MessageNotice
-	// Account is the name, normalised. It goes to the owner and nowhere else:
-	// logs take AccountHash.
-	Account, AccountHash string
-	Realm, Flow          string
-	Code                 string    // for MessageCode
-	ExpiresAt            time.Time // of the code
-	// Only: no other code is sent until ExpiresAt, so this mail is to be kept.
-	Only bool
-	// Hint is the first 16 characters of the challenge's token, by which a
-	// developer tells codes apart.
-	Hint string
-	// Notice is what happened, for MessageNotice, and Suppressed how many
-	// more notices the account had since the last that was sent.
-	Notice     string
-	Suppressed int64
-	At         time.Time // when it happened
-}
-
-// Deliverer delivers one message. It is called off the request's path, by a
-// few goroutines at a time, and repeats by itself what may succeed later. An
-// error that wraps ErrUndeliverable means that it failed for good.
-type Deliverer interface {
-	Deliver(ctx context.Context, m *Message) error
-}
-
-// Provider is a third party's challenge. Safe for concurrent use.
-type Provider interface {
-	Name() string    // of policy and answers: "turnstile"
-	SiteKey() string // public
-	Script() string  // URL
-	// Verify asks the third party about what its widget gave. ok false is a
-	// wrong answer; an error means that it could not tell (wrapping
-	// ErrMisconfigured when that is our own fault).
-	Verify(ctx context.Context, response, ip string) (ok bool, err error)
-}
-
 // View shows what a challenge asks for. It changes nothing. Errors: Faults
 // (token: invalid, expired).
-func (g *Guard) View(ctx context.Context, token string) (*View, error) {
-	return nil, Faults{{"token", "invalid"}}
+func (g *Guard) View(_ context.Context, token string) (*View, error) {
+	c, realm, err := g.openLive(token)
+	if err != nil {
+		return nil, err
+	}
+	shown, now := g.shownAs(realm, c, token), g.now()
+	v := &View{
+		Realm: c.realm, Flow: Flows[c.flow], Kind: shown.Kind, Kinds: shown.Kinds,
+		ExpiresAt: shown.ExpiresAt, NotBefore: shown.NotBefore, ReturnURL: c.returnURL, Now: micros(now),
+		Providers: g.providerViews(realm, c),
+	}
+	if c.rung == keys.Delay {
+		v.Wait = time.Duration(max(c.notBefore()-now, 0)) * time.Microsecond
+	}
+	return v, nil
 }
 
-// Answer judges the answer to a challenge. Every challenge takes one answer
-// for its picture and one for its code: a wrong one brings a fresh challenge.
-// Errors: Faults (token: invalid).
-func (g *Guard) Answer(ctx context.Context, s *Solution) (*Solved, error) {
-	return nil, Faults{{"token", "invalid"}}
+// openLive opens a challenge that can still be solved.
+func (g *Guard) openLive(token string) (*challengeToken, *liveRealm, error) {
+	c, realm, err := g.openAny(token)
+	if err == nil && g.now() >= c.expires {
+		err = Faults{{"token", string(ProofExpired)}}
+	}
+	return c, realm, err
 }
 
-// Image renders the picture of a challenge. Errors: Faults (token: invalid,
-// expired), ErrTooMany.
-func (g *Guard) Image(ctx context.Context, token string) (*Media, error) {
-	return nil, Faults{{"token", "invalid"}}
+// openAny opens a challenge, expired or not.
+func (g *Guard) openAny(token string) (*challengeToken, *liveRealm, error) {
+	c := g.c.Secrets.openChallenge(token)
+	if c == nil {
+		return nil, nil, Faults{{"token", string(ProofInvalid)}}
+	}
+	realm := g.live.Load().realms[c.realm]
+	if realm == nil { // of a realm that is no more
+		return nil, nil, Faults{{"token", string(ProofInvalid)}}
+	}
+	return c, realm, nil
 }
 
-// Audio speaks the digits of a challenge's picture. Errors as of Image, and
-// Faults (lang: unknown).
-func (g *Guard) Audio(ctx context.Context, token, lang string) (*Media, error) {
-	return nil, Faults{{"token", "invalid"}}
+// refresh makes c a challenge of its own that begins now.
+func (g *Guard) refresh(c *challengeToken, now int64) (err error) {
+	if c.id, err = g.newID(); err != nil {
+		return err
+	}
+	c.issued, c.expires = now, now+challengeLifetime
+	switch c.rung {
+	case keys.Delay:
+		c.expires = c.notBefore() + waitLifetime
+	case keys.Captcha:
+		var b [8]byte
+		if _, err = io.ReadFull(g.c.Rand, b[:]); err != nil {
+			return fmt.Errorf("drawing digits: %w", err)
+		}
+		c.digits = int64(binary.BigEndian.Uint64(b[:]) % maxDigits)
+	}
+	return err
 }
 
-// Pow returns the proof of work that solves a challenge, as the JSON that the
-// ALTCHA widget (version 2 of its protocol) reads. Errors as of Image.
-func (g *Guard) Pow(ctx context.Context, token string) ([]byte, error) {
-	return nil, Faults{{"token", "invalid"}}
+// again returns a fresh challenge in place of c, which has been answered. Who
+// has waited half of his time is not made to wait anew.
+func (g *Guard) again(realm *liveRealm, c *challengeToken) (*Challenge, error) {
+	fresh, now := *c, g.now()
+	if err := g.refresh(&fresh, now); err != nil {
+		return nil, err
+	}
+	if c.rung == keys.Delay && now < c.expires {
+		fresh.issued, fresh.expires = c.issued, c.expires
+	}
+	return g.shownAs(realm, &fresh, g.c.Secrets.seal(forChallenge, fresh.encode())), nil
 }
 
-// Send has a code sent to the owner of the challenge's account. It answers the
-// same, after the same work, whether there is such an account or not: delivery
-// is asynchronous. proof is of the picture that an earlier Sent asked for, or
-// that has the live code sent again; "" for none. Errors: Faults (token:
-// invalid, expired).
-func (g *Guard) Send(ctx context.Context, token, proof string) (*Sent, error) {
-	return nil, Faults{{"token", "invalid"}}
+// shownAs is c as visitors and handlers see it.
+func (g *Guard) shownAs(realm *liveRealm, c *challengeToken, token string) *Challenge {
+	page := g.c.PublicURL + "/challenges/" + token
+	s := &Challenge{Kind: kinds[c.rung], Kinds: realm.ways(c), Token: token, ExpiresAt: micros(c.expires), Page: page}
+	switch c.rung {
+	case keys.Delay:
+		s.NotBefore = micros(c.notBefore())
+	case keys.Captcha:
+		s.Image, s.Audio = page+"/image.png", page+"/audio.wav"
+	}
+	return s
 }
 
-// Close stops taking messages and waits until those on their way are
-// delivered, or ctx ends.
-func (g *Guard) Close(ctx context.Context) error { return nil }
+var kinds = map[keys.Rung]string{keys.Delay: KindWait, keys.Captcha: KindCaptcha, keys.Verify: KindVerify}
+
+// ways are all that solve c. Every challenge can be solved with a code, because
+// strangers can use up everything else.
+func (r *liveRealm) ways(c *challengeToken) []string {
+	var ways []string
+	switch c.rung {
+	case keys.Delay:
+		ways = append(ways, WayWait)
+	case keys.Captcha:
+		ways = append(ways, WayImage, WayAudio)
+	}
+	ways = append(ways, WayCode)
+	if c.work > 0 {
+		ways = append(ways, WayPow)
+	}
+	if c.rung == keys.Captcha {
+		for _, p := range r.providers {
+			ways = append(ways, p.Name())
+		}
+	}
+	return ways
+}

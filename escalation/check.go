@@ -153,7 +153,7 @@ func (g *Guard) unasked(v *visit, d Decision) (*Verdict, error) {
 		g.sealAttempt(v, r, nil, &keys.Answer{ID: id, Now: now})
 		return r, nil
 	}
-	if d.Kind == "" {
+	if d.Action == ActionDeny {
 		return r, nil
 	}
 	return r, g.challenge(v, r, &d, keys.Captcha, 0)
@@ -200,23 +200,18 @@ func (g *Guard) challenge(v *visit, r *Verdict, d *Decision, needed keys.Rung, w
 	now := r.Now.UnixMicro()
 	t, token := v.shown.ticket, v.a.Proof
 	if !(needed == keys.Delay && r.ProofError == ProofTooEarly && t != nil && t.wait >= wait && now < t.notBefore()) {
-		id, err := g.newID()
-		if err != nil {
-			return err
-		}
 		t = &challengeToken{
-			scope: v.scope, rung: needed, id: id, account: v.account,
-			issued: now, expires: now + challengeLifetime, returnURL: v.a.ReturnURL,
+			scope: v.scope, rung: needed, account: v.account, name: v.name, ip: v.ip,
+			wait: wait, returnURL: v.a.ReturnURL,
+			work: v.realm.pow.work(needed, wait, v.flow.pace.Base, r.Posture),
 		}
-		if needed == keys.Delay {
-			t.wait, t.network = wait, v.ip.Wide()
-			t.expires = t.notBefore() + waitLifetime
+		if err := g.refresh(t, now); err != nil {
+			return err
 		}
 		token = g.c.Secrets.seal(forChallenge, t.encode())
 	}
-	r.Challenge = &Challenge{Kind: d.Kind, Kinds: d.Kinds, Token: token, ExpiresAt: micros(t.expires)}
+	r.Challenge = g.shownAs(v.realm, t, token)
 	if needed == keys.Delay {
-		r.Challenge.NotBefore = micros(t.notBefore())
 		r.RetryAfter = time.Duration(t.notBefore()-now) * time.Microsecond
 	}
 	return nil

@@ -66,6 +66,14 @@ func (f *flood) pass(ctx context.Context, v *visit, credentials []string, now in
 	return keys.Captcha, own, nil
 }
 
+// few takes one of what one key may have ownPerMinute times a minute from this
+// instance.
+func (f *flood) few(ctx context.Context, key string, now int64) (bool, error) {
+	var ans keys.Answer
+	err := f.buckets.Take(ctx, &keys.Ask{Now: now, Rules: f.own, Keys: []string{key}, Cost: 1}, &ans)
+	return ans.Needed == keys.Allow, err
+}
+
 func (f *flood) take(ctx context.Context, v *visit, ask *keys.Ask) (bool, error) {
 	var ans keys.Answer
 	if err := f.buckets.Take(ctx, ask, &ans); err != nil {

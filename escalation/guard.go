@@ -20,6 +20,10 @@ type Config struct {
 	Store keys.Store
 	// Records take revocations.
 	Records keys.Records
+	// Tallies and Codes remember answers and verification codes. nil: the Store
+	// does, if it can.
+	Tallies keys.Tallies
+	Codes   keys.Codes
 	Policy  *Policy
 	Secrets *Secrets
 	// Shadow enforces nothing: every answer is allow, Would is the real one.
@@ -35,27 +39,22 @@ type Config struct {
 	// Rand is the source of identities, safe for concurrent use; nil is
 	// crypto/rand.
 	Rand io.Reader
-	// Solver judges what visitors typed into challenges; nil judges nothing.
-	Solver Solver
 	// Renderer draws and speaks the digits of captchas; nil where nobody
 	// fetches any (replay).
 	Renderer Renderer
 	// Deliver holds each realm's way to its accounts' owners; nil where nobody
 	// asks for codes (replay).
 	Deliver map[string]Deliverer
-	// Providers are third parties' challenges by name, for the realms whose
-	// policy names them.
-	Providers map[string]Provider
+	// Providers are each realm's third parties that can stand in place of a
+	// picture, in the order in which they are offered.
+	Providers map[string][]Provider
+	// Asked, when set, is told what a provider answered, for logs and metrics.
+	Asked func(provider string, ok bool, err error)
+	// Delivered, when set, is told what became of each message, for logs and
+	// metrics; err is nil when it was delivered. It must not keep m's names.
+	Delivered func(m *Message, err error)
 	// PublicURL stands before the pages of challenges; "" leaves them relative.
 	PublicURL string
-}
-
-// Solver judges the answer to a challenge that came with an attempt. It
-// returns the rung that the answer proves, or keys.Allow when it is wrong, and
-// sees to it that a challenge is answered once. An error means that it does
-// not know.
-type Solver interface {
-	Answer(ctx context.Context, realm, flow string, account keys.Account, challenge [16]byte, answer string) (keys.Rung, error)
 }
 
 // Guard answers a login handler's questions: Check before the password is
@@ -67,6 +66,7 @@ type Guard struct {
 	flood   *flood
 	ahead   atomic.Int64 // the store's clock less ours, microseconds
 	answers sync.Pool
+	queue   queue
 }
 
 // New makes a Guard. Errors are Faults when the policy is not valid, or does
@@ -74,6 +74,12 @@ type Guard struct {
 func New(c Config) (*Guard, error) {
 	if c.Store == nil || c.Records == nil || c.Secrets == nil || c.Policy == nil {
 		return nil, errors.New("a guard needs a store, records, secrets and a policy")
+	}
+	if c.Tallies == nil {
+		c.Tallies, _ = c.Store.(keys.Tallies)
+	}
+	if c.Codes == nil {
+		c.Codes, _ = c.Store.(keys.Codes)
 	}
 	if c.Rand == nil {
 		c.Rand = rand.Reader
@@ -89,7 +95,7 @@ func New(c Config) (*Guard, error) {
 	if g.flood, err = newFlood(); err != nil {
 		return nil, err
 	}
-	if err := g.SetPolicy(c.Policy); err != nil {
+	if err := g.Reload(c.Policy, c.Deliver, c.Providers); err != nil {
 		return nil, err
 	}
 	return g, nil
@@ -98,10 +104,18 @@ func New(c Config) (*Guard, error) {
 // SetPolicy validates p and swaps it in whole: an attempt is decided by the old
 // one or the new one, never by parts of both. On an error the old one stays.
 func (g *Guard) SetPolicy(p *Policy) error {
+	l := g.live.Load()
+	return g.Reload(p, l.deliver, l.providers)
+}
+
+// Reload is SetPolicy together with the deliverers and providers of its realms.
+func (g *Guard) Reload(p *Policy, deliver map[string]Deliverer, providers map[string][]Provider) error {
 	if err := p.Validate(); err != nil {
 		return err
 	}
-	l, err := bind(p, g.c.Secrets, int64(max(g.c.Instances, 1)))
+	c := g.c
+	c.Deliver, c.Providers = deliver, providers
+	l, err := bind(p, &c)
 	if err != nil {
 		return err
 	}
@@ -123,7 +137,7 @@ func (g *Guard) Revoke(ctx context.Context, realm, account string) error {
 	if r == nil {
 		return Faults{{"realm", "unknown"}}
 	}
-	a, err := r.account(account)
+	a, name, err := r.account(account)
 	if err != nil {
 		return Faults{{"account", err.Error()}}
 	}
@@ -135,6 +149,7 @@ func (g *Guard) Revoke(ctx context.Context, realm, account string) error {
 	if _, err := g.c.Records.Revoke(ctx, r.space.Revoked(a), now, keys.DeviceLifetime); err != nil {
 		return fmt.Errorf("%w: %w", ErrStore, err)
 	}
+	g.notify(r, "", a, name, NoticeRevoked, g.now())
 	return nil
 }
 
@@ -144,6 +159,14 @@ func (g *Guard) now() int64 {
 		return g.c.Now()
 	}
 	return time.Now().UnixMicro() + g.ahead.Load()
+}
+
+// storeNow is what a store is told: 0, its own clock, unless the time is owned.
+func (g *Guard) storeNow() int64 {
+	if g.c.Now != nil {
+		return g.c.Now()
+	}
+	return 0
 }
 
 func (g *Guard) sawClock(now int64) { g.ahead.Store(now - time.Now().UnixMicro()) }

@@ -11,8 +11,6 @@ type Decision struct {
 	Action     Action
 	Reasons    []string
 	Tiers      []TierLevel
-	Kind       string   // of the challenge; "" when let through
-	Kinds      []string // every way that satisfies it
 	RetryAfter time.Duration
 }
 
@@ -54,16 +52,15 @@ func Decide(rules *keys.Rules, ans *keys.Answer) Decision {
 	return d
 }
 
-// ask says what a refused attempt is asked for. Every rung can be passed with
-// a code, because strangers can use up everything else.
+// ask says what a refused attempt is asked for.
 func (d *Decision) ask(needed keys.Rung) {
 	switch needed {
 	case keys.Delay:
-		d.Action, d.Kind, d.Kinds = ActionDelay, KindWait, []string{WayWait, WayCode}
+		d.Action = ActionDelay
 	case keys.Captcha:
-		d.Action, d.Kind, d.Kinds = ActionCaptcha, KindCaptcha, []string{WayImage, WayAudio, WayCode}
+		d.Action = ActionCaptcha
 	default:
-		d.Action, d.Kind, d.Kinds = ActionVerify, KindVerify, []string{WayCode}
+		d.Action = ActionVerify
 	}
 }
 

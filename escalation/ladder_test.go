@@ -95,26 +95,24 @@ func TestDecide(t *testing.T) {
 		ans     *keys.Answer
 		action  Action
 		reasons []string
-		kind    string
-		kinds   []string
 	}{
-		"nothing asked": {answer(func(a *keys.Answer) { a.Let = true }), ActionAllow, []string{}, "", nil},
+		"nothing asked": {answer(func(a *keys.Answer) { a.Let = true }), ActionAllow, []string{}},
 		"delay by two": {answer(func(a *keys.Answer) {
 			a.Needed, a.Limits[0].Rung, a.Limits[2].Rung = keys.Delay, keys.Delay, keys.Delay
-		}), ActionDelay, []string{"pair.burst", "account.burst"}, KindWait, []string{"wait", "code"}},
+		}), ActionDelay, []string{"pair.burst", "account.burst"}},
 		"captcha over a delay": {answer(func(a *keys.Answer) {
 			a.Needed, a.Limits[0].Rung, a.Limits[3].Rung, a.Causes = keys.Captcha, keys.Delay, keys.Captcha, keys.ByPosture|keys.BySuspect|keys.ByFlood
-		}), ActionCaptcha, []string{"account.sustained", "posture", "suspect", "flood"}, KindCaptcha, []string{"image", "audio", "code"}},
+		}), ActionCaptcha, []string{"account.sustained", "posture", "suspect", "flood"}},
 		"verify": {answer(func(a *keys.Answer) {
 			a.Needed, a.Limits[4].Rung, a.Device = keys.Verify, keys.Verify, keys.DeviceSpent
 		}), ActionVerify,
-			[]string{"ip.burst", "device.spent"}, KindVerify, []string{"code"}},
-		"lifted by a proof": {answer(func(a *keys.Answer) { a.Needed, a.Limits[0].Rung, a.Let = keys.Delay, keys.Delay, true }), ActionAllow, []string{"pair.burst"}, "", nil},
-		"a bad device":      {answer(func(a *keys.Answer) { a.Let, a.Device = true, keys.DeviceInvalid }), ActionAllow, []string{"device.invalid"}, "", nil},
-		"not looked at":     {answer(func(a *keys.Answer) { a.Let, a.Limits[0].Looked = true, false }), ActionAllow, []string{}, "", nil},
+			[]string{"ip.burst", "device.spent"}},
+		"lifted by a proof": {answer(func(a *keys.Answer) { a.Needed, a.Limits[0].Rung, a.Let = keys.Delay, keys.Delay, true }), ActionAllow, []string{"pair.burst"}},
+		"a bad device":      {answer(func(a *keys.Answer) { a.Let, a.Device = true, keys.DeviceInvalid }), ActionAllow, []string{"device.invalid"}},
+		"not looked at":     {answer(func(a *keys.Answer) { a.Let, a.Limits[0].Looked = true, false }), ActionAllow, []string{}},
 	} {
 		d := Decide(rules, c.ans)
-		if d.Action != c.action || !slices.Equal(d.Reasons, c.reasons) || d.Kind != c.kind || !slices.Equal(d.Kinds, c.kinds) {
+		if d.Action != c.action || !slices.Equal(d.Reasons, c.reasons) {
 			t.Errorf("%s: %+v", name, d)
 		}
 		looked := 0

@@ -10,22 +10,29 @@ import (
 // live is a policy bound to the secrets: what one Check uses from beginning to
 // end, while another may be swapped in.
 type live struct {
-	policy *Policy
-	realms map[string]*liveRealm
+	policy    *Policy
+	realms    map[string]*liveRealm
+	deliver   map[string]Deliverer
+	providers map[string][]Provider
 }
 
 type liveRealm struct {
 	*realmRules
+	name     string
 	space    keys.Space
 	pepper   keys.Pepper
-	requests []byte                 // key for hashing request ids
-	floods   [flowCount]*keys.Rules // flood limits at this instance's share; nil: none
+	requests []byte // key for hashing request ids
+	codes    []byte // key of verification codes and proofs of work
+	// providers are those whose challenges stand in place of a picture.
+	providers []Provider
+	floods    [flowCount]*keys.Rules // flood limits at this instance's share; nil: none
 }
 
-// bind derives each realm's pepper, and the share of the flood limits of one
-// of so many instances. Faults name realms.X.pepper_file.
-func bind(p *Policy, s *Secrets, instances int64) (*live, error) {
-	l, faults := &live{policy: p, realms: map[string]*liveRealm{}}, &faultList{}
+// bind derives each realm's keys, and the share of the flood limits of one of
+// so many instances. Faults name realms.X.pepper_file and realms.X.delivery.
+func bind(p *Policy, c *Config) (*live, error) {
+	s, instances := c.Secrets, int64(max(c.Instances, 1))
+	l, faults := &live{policy: p, realms: map[string]*liveRealm{}, deliver: c.Deliver, providers: c.Providers}, &faultList{}
 	for _, name := range slices.Sorted(maps.Keys(p.Realms)) {
 		r, path := p.Realms[name], "realms."+name+".pepper_file"
 		secret := r.Pepper
@@ -52,7 +59,17 @@ func bind(p *Policy, s *Secrets, instances int64) (*live, error) {
 		if err != nil {
 			return nil, err
 		}
-		b := &liveRealm{realmRules: p.compiled[name], space: keys.NewSpace(name, 0), pepper: pepper, requests: requests}
+		codes, err := derive(secret, "guardd code 1 "+name, 32)
+		if err != nil {
+			return nil, err
+		}
+		b := &liveRealm{
+			realmRules: p.compiled[name], name: name, space: keys.NewSpace(name, 0),
+			pepper: pepper, requests: requests, codes: codes, providers: c.Providers[name],
+		}
+		if c.Deliver != nil && c.Deliver[name] == nil {
+			faults.add("realms."+name+".delivery", "there is nobody to deliver")
+		}
 		for i, f := range b.flows {
 			if f.flood != nil {
 				b.floods[i] = f.flood.WithShare(instances)
@@ -66,13 +83,13 @@ func bind(p *Policy, s *Secrets, instances int64) (*live, error) {
 	return l, nil
 }
 
-// account normalises and hashes a name.
-func (r *liveRealm) account(name string) (keys.Account, error) {
+// account normalises and hashes a name, and returns both.
+func (r *liveRealm) account(name string) (keys.Account, string, error) {
 	n, err := r.normalise.Apply(name)
 	if err != nil {
-		return keys.Account{}, err
+		return keys.Account{}, "", err
 	}
-	return r.pepper.Account(n), nil
+	return r.pepper.Account(n), n, nil
 }
 
 // bucketKeys names one bucket a tier of the rules.

@@ -30,6 +30,16 @@ type Realm struct {
 	// ReturnOrigins are the origins (https://app.example.com) that a
 	// return_url may have.
 	ReturnOrigins []string `yaml:"return_origins,omitempty"`
+	// Delivery brings codes and notices to the accounts' owners. It is needed:
+	// the default policy has {driver: log}.
+	Delivery Delivery `yaml:"delivery,omitempty"`
+	// Pow is the proof of work that can stand in place of a wait.
+	Pow Pow `yaml:"pow,omitempty"`
+	// Providers are third parties that can stand in place of a picture.
+	Providers []ThirdParty `yaml:"providers,omitempty"`
+	// Notices say what an account's owner is told of: some of Notices. Default
+	// all.
+	Notices []string `yaml:"notices,omitempty"`
 	// Postures say what elevated, high and critical do.
 	Postures map[string]*Effect `yaml:"postures,omitempty"`
 	// Flows holds login and, where they differ from it, otp, reset, signup.

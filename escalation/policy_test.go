@@ -20,7 +20,7 @@ func refill(s string) (r Refill) { _ = r.UnmarshalText([]byte(s)); return r }
 func dur(s string) (d Duration) { _ = d.UnmarshalText([]byte(s)); return d }
 
 func login(rows ...Limit) *Policy {
-	return &Policy{Realms: map[string]*Realm{"default": {Flows: map[string]*Flow{"login": {Limits: rows}}}}}
+	return logged(&Policy{Realms: map[string]*Realm{"default": {Flows: map[string]*Flow{"login": {Limits: rows}}}}})
 }
 
 // TestDefaultPolicyIsTheTable holds the compiled rules to the published table.
@@ -142,7 +142,7 @@ func TestFaultsNameTheirPath(t *testing.T) {
 		}
 		return login(l)
 	}
-	realm := func(r Realm) *Policy { return &Policy{Realms: map[string]*Realm{"default": &r}} }
+	realm := func(r Realm) *Policy { return logged(&Policy{Realms: map[string]*Realm{"default": &r}}) }
 	for name, c := range map[string]struct {
 		p    *Policy
 		path string
@@ -193,9 +193,9 @@ func TestFaultsNameTheirPath(t *testing.T) {
 		"max of a day":               {realm(Realm{Flows: map[string]*Flow{"login": {Delay: Delay{Max: dur("24h")}}}}), "realms.default.flows.login.delay.max", "to 10m"},
 		"another flow's row":         {realm(Realm{Flows: map[string]*Flow{"otp": {Limits: []Limit{{Tier: "pair", Name: "burst", Delay: pct("50%")}}}}}), "realms.default.flows.otp.limits[0].delay", "never show"},
 		"unknown flow":               {realm(Realm{Flows: map[string]*Flow{"logon": nil}}), "realms.default.flows.logon", "login, otp"},
-		"realm with a brace":         {&Policy{Realms: map[string]*Realm{"a}b": nil}}, "realms.a}b", "name"},
-		"realm in capitals":          {&Policy{Realms: map[string]*Realm{"Shop": nil}}, "realms.Shop", "name"},
-		"realm too long":             {&Policy{Realms: map[string]*Realm{strings.Repeat("a", 65): nil}}, "realms." + strings.Repeat("a", 65), "name"},
+		"realm with a brace":         {logged(&Policy{Realms: map[string]*Realm{"a}b": nil}}), "realms.a}b", "name"},
+		"realm in capitals":          {logged(&Policy{Realms: map[string]*Realm{"Shop": nil}}), "realms.Shop", "name"},
+		"realm too long":             {logged(&Policy{Realms: map[string]*Realm{strings.Repeat("a", 65): nil}}), "realms." + strings.Repeat("a", 65), "name"},
 		"normalise":                  {realm(Realm{Normalise: "lower"}), "realms.default.normalise", "exact, fold, email"},
 		"list, no network":           {realm(Realm{Lists: Lists{Allow: []ListEntry{{CIDR: "office"}}}}), "realms.default.lists.allow[0].cidr", "network"},
 		"list, host bits":            {realm(Realm{Lists: Lists{Deny: []ListEntry{{CIDR: "192.0.2.0/24"}, {CIDR: "203.0.113.7/24"}}}}), "realms.default.lists.deny[1].cidr", "203.0.113.0/24"},
@@ -209,6 +209,11 @@ func TestFaultsNameTheirPath(t *testing.T) {
 		"posture that is none":       {realm(Realm{Postures: map[string]*Effect{"normal": {}}}), "realms.default.postures.normal", "elevated"},
 		"posture, floor that is no":  {realm(Realm{Postures: map[string]*Effect{"high": {Floor: "lock"}}}), "realms.default.postures.high.floor", "verify"},
 		"posture, too large divisor": {realm(Realm{Postures: map[string]*Effect{"high": {Divisor: 65}}}), "realms.default.postures.high.divisor", "64"},
+		"no delivery":                {&Policy{Realms: map[string]*Realm{"shop": {}}}, "realms.shop.delivery", "is needed"},
+		"work without end":           {realm(Realm{Pow: Pow{Tries: 10001}}), "realms.default.pow.tries", "10000"},
+		"work of nothing":            {realm(Realm{Pow: Pow{Cost: -1}}), "realms.default.pow.cost", "100000"},
+		"a provider, twice":          {realm(Realm{Providers: []ThirdParty{{Name: "turnstile"}, {Name: "turnstile"}}}), "realms.default.providers[1].name", "twice"},
+		"a notice that is none":      {realm(Realm{Notices: []string{"new_device", "birthday"}}), "realms.default.notices[1]", "success_after_failures"},
 		"posture, negative divisor":  {realm(Realm{Postures: map[string]*Effect{"elevated": {Divisor: -2}}}), "realms.default.postures.elevated.divisor", "64"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -242,7 +247,7 @@ func TestAllFaultsAreNamedAtOnce(t *testing.T) {
 
 // TestRowsLieOverTheTable holds overlaying and inheriting to a sheet.
 func TestRowsLieOverTheTable(t *testing.T) {
-	p := &Policy{Realms: map[string]*Realm{"shop": {Flows: map[string]*Flow{
+	p := &Policy{Realms: map[string]*Realm{"shop": {Delivery: Delivery{Driver: "log"}, Flows: map[string]*Flow{
 		"login": {
 			Delay:  Delay{Max: dur("1m")},
 			Limits: []Limit{{Tier: "account", Name: "burst", Capacity: n64(30)}, {Tier: "ip", Name: "burst", Capacity: n64(50), Captcha: pct("40%")}, {Tier: "pair", Name: "sustained", Off: true}},
@@ -287,7 +292,7 @@ func TestRowsLieOverTheTable(t *testing.T) {
 }
 
 func TestListsTheMostSpecificWinsAndDenyOnATie(t *testing.T) {
-	p := &Policy{Realms: map[string]*Realm{"default": {Lists: Lists{
+	p := &Policy{Realms: map[string]*Realm{"default": {Delivery: Delivery{Driver: "log"}, Lists: Lists{
 		Allow: []ListEntry{{CIDR: "10.0.0.0/8", Reason: "ours"}, {CIDR: "10.1.2.0/24"}, {CIDR: "10.9.0.0/16"}, {CIDR: "2001:db8::/32"}, {CIDR: "::ffff:192.0.2.0/120"}},
 		Deny:  []ListEntry{{CIDR: "10.1.0.0/16"}, {CIDR: "10.9.0.0/16"}, {CIDR: "2001:db8:bad::/48"}, {CIDR: "64:ff9b::198.51.100.0/120"}, {CIDR: "203.0.113.7"}},
 	}}}}
@@ -322,13 +327,13 @@ func TestAPepperOutlivesTheSealingSecrets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, _ := one.g.live.Load().realms["default"].account(alice)
-	b, _ := g.live.Load().realms["default"].account(alice)
+	a, _, _ := one.g.live.Load().realms["default"].account(alice)
+	b, _, _ := g.live.Load().realms["default"].account(alice)
 	if a != b {
 		t.Error("the secret put into the pepper file hashes names otherwise than it did as the only secret")
 	}
 	for _, bad := range []*Realm{{PepperFile: "pepper"}, {Pepper: []byte("short")}} {
-		c.Policy = &Policy{Realms: map[string]*Realm{"default": bad}}
+		c.Policy = logged(&Policy{Realms: map[string]*Realm{"default": bad}})
 		_, err := New(c)
 		wantFault(t, err, "realms.default.pepper_file", "")
 	}

@@ -37,7 +37,7 @@ func (f *faultList) add(path, format string, args ...any) {
 func (p *Policy) Validate() error {
 	realms, compiled, faults := map[string]*Realm{}, map[string]*realmRules{}, &faultList{}
 	if len(p.Realms) == 0 {
-		p.Realms = map[string]*Realm{DefaultRealm: nil}
+		p.Realms = map[string]*Realm{DefaultRealm: {Delivery: Delivery{Driver: "log"}}}
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.Realms)) {
 		path := "realms." + name
@@ -77,6 +77,7 @@ func (r *Realm) validate(path string, faults *faultList) (*Realm, *realmRules) {
 		}
 	}
 	c.origins = full.ReturnOrigins
+	full.validChallenges(path, c, faults)
 	var effects [4]keys.Effect
 	full.Postures, effects = validPostures(full.Postures, path+".postures", faults)
 	full.Flows = r.validFlows(path+".flows", effects, c, faults)

@@ -2,7 +2,6 @@ package escalation
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -239,67 +238,4 @@ func TestSolveTakesWhatTheChallengeOffers(t *testing.T) {
 	}
 	_, err := w.g.Solve(context.Background(), "rubbish", keys.Verify)
 	wantFault(t, err, "challenge", "invalid")
-}
-
-// solver is a Solver that knows one answer.
-type solver struct {
-	right string
-	rung  keys.Rung
-	err   error
-}
-
-func (s solver) Answer(_ context.Context, _, _ string, _ keys.Account, _ [16]byte, answer string) (keys.Rung, error) {
-	if answer != s.right {
-		return keys.Allow, s.err
-	}
-	return s.rung, s.err
-}
-
-func TestAnAnswerMayComeWithTheAttempt(t *testing.T) {
-	ask := func(w *world, challenge, answer string) Attempt {
-		return Attempt{Account: alice, IP: home, Challenge: challenge, Answer: answer}
-	}
-	w := newWorld(t)
-	v := w.at(alice, home, keys.Captcha)
-	if v := w.try(ask(w, v.Challenge.Token, "fish")); v.Proceed || v.ProofError != ProofInvalid {
-		t.Errorf("nobody to judge answers: %s, %q", v.Action, v.ProofError)
-	}
-
-	w = newWorld(t, func(c *Config) { c.Solver = solver{right: "fish", rung: keys.Captcha} })
-	v = w.at(alice, home, keys.Captcha)
-	for answer, why := range map[string]ProofError{"cat": ProofWrongAnswer, "": ""} {
-		if answer == "" {
-			continue
-		}
-		if v := w.try(ask(w, v.Challenge.Token, answer)); v.Proceed || v.ProofError != why {
-			t.Errorf("%s: %s, %q", answer, v.Action, v.ProofError)
-		}
-	}
-	if v := w.try(ask(w, "rubbish", "fish")); v.ProofError != ProofInvalid {
-		t.Errorf("rubbish: %q", v.ProofError)
-	}
-	if v := w.try(Attempt{Account: bobs, IP: home, Challenge: v.Challenge.Token, Answer: "fish"}); v.ProofError != ProofWrongAccount {
-		t.Errorf("another's: %q", v.ProofError)
-	}
-	if v := w.let(ask(w, v.Challenge.Token, "fish")); v.Proof != "" {
-		t.Error("a picture's proof is returned although it is spent")
-	}
-
-	w = newWorld(t, func(c *Config) { c.Solver = solver{right: "code", rung: keys.Verify} })
-	v = w.at(alice, home, keys.Verify)
-	v = w.let(ask(w, v.Challenge.Token, "code"))
-	for range 4 {
-		w.let(Attempt{Account: alice, IP: home, Proof: v.Proof})
-	}
-	if v := w.try(Attempt{Account: alice, IP: home, Proof: v.Proof}); v.ProofError != ProofSpent {
-		t.Errorf("a sixth guess: %q", v.ProofError)
-	}
-
-	down := errors.New("down")
-	w = newWorld(t, func(c *Config) { c.Solver = solver{err: down} })
-	v = w.at(alice, home, keys.Captcha)
-	a := ask(w, v.Challenge.Token, "fish")
-	if _, err := w.g.Check(context.Background(), &a); !errors.Is(err, down) {
-		t.Errorf("error %v, want %v", err, down)
-	}
 }

@@ -41,7 +41,7 @@ func TestARepeatOfAShadowAnswerIsNoAttemptWhereItIsRefused(t *testing.T) {
 // to an instance that cannot read the device token of the first.
 func TestARepeatWithoutTheDevicesSecret(t *testing.T) {
 	pepper := func(c *Config) {
-		c.Policy = &Policy{Realms: map[string]*Realm{"default": {PepperFile: "pepper", Pepper: testSecret}}}
+		c.Policy = logged(&Policy{Realms: map[string]*Realm{"default": {PepperFile: "pepper", Pepper: testSecret}}})
 	}
 	w := newWorld(t, pepper)
 	a := Attempt{Account: alice, IP: home, Device: w.signIn(alice, home, ""), RequestID: "r"}

@@ -38,7 +38,10 @@ func (g *Guard) Report(ctx context.Context, r *Report, may func(realm string) bo
 	// lost on the way.
 	stands := rcp.Recorded || rcp.Duplicate && rcp.Prior == outcome
 	if outcome == keys.Success && stands {
-		g.mint(rec, t, r.Device, rcp.Now)
+		known := g.mint(rec, t, r.Device, rcp.Now)
+		if rcp.Recorded {
+			g.notifySuccess(realm, t, r.Account, known, &rcp)
+		}
 		if r.PasswordBreached || t.breached {
 			rec.Advice = append(rec.Advice, AdviceResetPassword)
 		}
@@ -72,7 +75,7 @@ func (g *Guard) reported(r *Report, known bool, may func(string) bool) (*attempt
 	if realm == nil {
 		_, err = keys.Fold.Apply(r.Account)
 	} else {
-		account, err = realm.account(r.Account)
+		account, _, err = realm.account(r.Account)
 	}
 	switch {
 	case err != nil:
@@ -121,14 +124,19 @@ func (g *Guard) giving(t *attemptToken, realm *liveRealm, outcome keys.Outcome) 
 
 // mint makes the browser a known one: what it knew before, in this realm, and
 // this account under a fresh id. The id comes of the attempt's, so a repeated
-// success is the same device and not another bucket.
-func (g *Guard) mint(rec *Recorded, t *attemptToken, old string, now int64) {
+// success is the same device and not another bucket. known reports whether the
+// browser was one of this account's before.
+func (g *Guard) mint(rec *Recorded, t *attemptToken, old string, now int64) (known bool) {
 	sum := sha256.Sum256(append([]byte("guardd device 1 "), t.id[:]...))
 	fresh := deviceEntry{account: t.account, id: [16]byte(sum[:16]), issued: t.stamp}
 	d := &deviceToken{realm: t.realm, entries: []deviceEntry{fresh}}
 	if o := g.c.Secrets.openDevice(t.realm, old); o != nil {
 		for _, e := range o.entries {
-			if e.account != t.account && now < e.expires() {
+			switch {
+			case now >= e.expires():
+			case e.account == t.account:
+				known = true
+			default:
 				d.entries = append(d.entries, e)
 			}
 		}
@@ -137,4 +145,5 @@ func (g *Guard) mint(rec *Recorded, t *attemptToken, old string, now int64) {
 	d.entries = d.entries[:min(len(d.entries), maxDeviceAccounts)]
 	rec.Device = g.c.Secrets.seal(forDevice, d.encode())
 	rec.DeviceExpires = micros(fresh.expires())
+	return known
 }

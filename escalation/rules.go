@@ -10,6 +10,8 @@ type realmRules struct {
 	familiar  bool
 	lists     listTable
 	origins   []string
+	pow       powRules
+	notices   map[string]bool
 	flows     [flowCount]*flowRules // as in Flows
 }
 
@@ -20,6 +22,7 @@ const flowCount = 4 // of Flows
 type flowRules struct {
 	kinds [kindCount]*keys.Rules
 	flood *keys.Rules // nil: no flood guard
+	pace  keys.Pace
 }
 
 // kind is which tiers an attempt is counted by.
@@ -89,7 +92,7 @@ func (f *Flow) compile(effects [4]keys.Effect, path string, faults *faultList) *
 		last.Limits = append(last.Limits, keys.LimitSpec{Name: l.Name, Limit: limit, Steps: l.steps()})
 	}
 	pace := keys.Pace{Base: f.Delay.Base.D.Microseconds(), Max: f.Delay.Max.D.Microseconds()}
-	c := &flowRules{}
+	c := &flowRules{pace: pace}
 	for k := range c.kinds {
 		c.kinds[k] = newRules(tiers, kind(k).counts, effects, pace, path, faults)
 	}

@@ -25,7 +25,7 @@ var purposes = []purpose{forAttempt, forChallenge, forProof, forDevice}
 const (
 	maxAttemptToken   = 512
 	maxDeviceToken    = 1024
-	maxChallengeToken = 1024
+	maxChallengeToken = 1536 // a name of 512 bytes and a return_url of 400
 )
 
 // A token is base64url of: purpose (1 byte), key id (4), nonce (24),

@@ -127,7 +127,7 @@ func TestTokensSurviveARoundTripWithinTheirSizes(t *testing.T) {
 		t.Errorf("attempt of %d characters: %+v", len(token), got)
 	}
 	c := &challengeToken{scope: a.scope, rung: keys.Delay, id: a.id, account: a.account, issued: a.stamp,
-		expires: a.stamp + 700e6, wait: 30e6, network: a.ip.Wide(), returnURL: strings.Repeat("u", maxReturnURL)}
+		expires: a.stamp + 700e6, wait: 30e6, work: maxPowWork, name: strings.Repeat("n", keys.MaxAccount), ip: a.ip, returnURL: strings.Repeat("u", maxReturnURL)}
 	token = s.seal(forChallenge, c.encode())
 	if got := s.openChallenge(token); !reflect.DeepEqual(got, c) || len(token) > maxChallengeToken {
 		t.Errorf("challenge of %d characters: %+v", len(token), got)
@@ -151,7 +151,7 @@ func TestTokensSurviveARoundTripWithinTheirSizes(t *testing.T) {
 
 // TestAPlaintextIsReadWholeOrNotAtAll cuts and lengthens what is inside a seal.
 func TestAPlaintextIsReadWholeOrNotAtAll(t *testing.T) {
-	c := &challengeToken{scope: scope{"default", 0}, rung: keys.Delay, issued: t0, expires: t0 + 1, wait: 1, network: netip.MustParsePrefix("192.0.2.0/24")}
+	c := &challengeToken{scope: scope{"default", 0}, rung: keys.Delay, issued: t0, expires: t0 + 1, wait: 1, ip: keys.AddressOf(netip.MustParseAddr("192.0.2.7"))}
 	p := &proofToken{scope: scope{"default", 0}, rung: keys.Captcha, issued: t0, expires: t0 + 1}
 	d := &deviceToken{realm: "default", entries: []deviceEntry{{issued: t0}}}
 	for name, x := range map[string]struct {
@@ -196,7 +196,7 @@ func FuzzOpen(f *testing.F) {
 		f.Add(token, plain)
 	}
 	seed(forAttempt, largestAttempt().encode())
-	seed(forChallenge, (&challengeToken{scope: scope{"default", 0}, rung: keys.Delay, network: netip.MustParsePrefix("2001:db8::/48")}).encode())
+	seed(forChallenge, (&challengeToken{scope: scope{"default", 0}, rung: keys.Delay, ip: keys.AddressOf(netip.MustParseAddr("192.0.2.7"))}).encode())
 	seed(forProof, (&proofToken{scope: scope{"default", 0}, rung: keys.Verify}).encode())
 	seed(forDevice, (&deviceToken{realm: "default", entries: []deviceEntry{{}, {}}}).encode())
 	f.Fuzz(func(t *testing.T, token string, plain []byte) {

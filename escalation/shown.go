@@ -2,6 +2,7 @@ package escalation
 
 import (
 	"context"
+	"errors"
 
 	"github.com/guardd/guardd/keys"
 )
@@ -22,7 +23,7 @@ func (s *shown) unasked(now int64) ProofError {
 		return s.err
 	case now >= s.proof.Expires:
 		return ProofExpired
-	case s.ticket != nil:
+	case s.proof.Rung == keys.Delay:
 		return ProofInsufficient // no wait is enough under a flood
 	}
 	return ""
@@ -74,15 +75,10 @@ func (v *visit) showProof(p *proofToken) {
 		v.shown.err = ProofInvalid
 	case p.account != v.account:
 		v.shown.err = ProofWrongAccount
+	case p.rung == keys.Delay && p.network != v.ip.Wide():
+		v.shown.err = ProofWrongAddress
 	default:
-		v.shown.id = p.id
-		v.shown.proof = keys.Proof{
-			Key: v.realm.space.Proof(idText(p.id)), Rung: p.rung,
-			Issued: p.issued, Expires: p.expires, Uses: 1,
-		}
-		if p.rung == keys.Verify {
-			v.shown.proof.Uses = verifyUses
-		}
+		v.shown.id, v.shown.proof = p.id, v.realm.proof(p)
 	}
 }
 
@@ -95,7 +91,7 @@ func (v *visit) showWait(c *challengeToken) {
 		v.shown.err = ProofInvalid
 	case c.account != v.account:
 		v.shown.err = ProofWrongAccount
-	case c.network != v.ip.Wide():
+	case c.ip.Wide() != v.ip.Wide():
 		v.shown.err = ProofWrongAddress
 	default:
 		v.shown.id, v.shown.ticket = c.id, c
@@ -106,26 +102,24 @@ func (v *visit) showWait(c *challengeToken) {
 	}
 }
 
-// judgeAnswer has the Solver look at challenge and answer, and returns the
-// proof of a right one, or why there is none.
+// judgeAnswer judges challenge and answer, and returns the proof of a right
+// one, or why there is none. Another account's challenge is not spent.
 func (g *Guard) judgeAnswer(ctx context.Context, v *visit) (proof string, why ProofError, err error) {
 	c := g.c.Secrets.openChallenge(v.a.Challenge)
 	switch {
-	case g.c.Solver == nil || c == nil || c.scope != v.scope:
+	case c == nil || c.scope != v.scope:
 		return "", ProofInvalid, nil
 	case c.account != v.account:
 		return "", ProofWrongAccount, nil
-	case g.now() >= c.expires:
-		return "", ProofExpired, nil
 	}
-	rung, err := g.c.Solver.Answer(ctx, v.scope.realm, v.flowName, v.account, c.id, v.a.Answer)
-	if err != nil {
-		return "", "", err
+	p, why, err := g.judge(ctx, v.realm, c, &Solution{Text: v.a.Answer, IP: v.a.IP})
+	switch {
+	case errors.Is(err, ErrTooMany): // an attempt is answered, whatever its address does
+		return "", ProofInsufficient, nil
+	case err != nil || p == nil:
+		return "", why, err
 	}
-	if !c.solvedBy(rung) {
-		return "", ProofWrongAnswer, nil
-	}
-	return g.prove(c, rung), "", nil
+	return g.c.Secrets.seal(forProof, p.encode()), "", nil
 }
 
 // credentials are the ids under which the flood guard lets v pass a flooded

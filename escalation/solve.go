@@ -11,7 +11,8 @@ import (
 // proof's id is the challenge's, so that however often a challenge is solved,
 // one proof's worth of guesses comes of it; its time of issue is the
 // challenge's, so that a revocation in between takes it along. The caller has
-// judged the answer. Errors: Faults (challenge: invalid, expired).
+// judged the answer (a replay, or a program with ways of its own); Answer
+// judges it. Errors: Faults (challenge: invalid, expired).
 func (g *Guard) Solve(ctx context.Context, challenge string, rung keys.Rung) (proof string, err error) {
 	c := g.c.Secrets.openChallenge(challenge)
 	switch {
@@ -20,7 +21,7 @@ func (g *Guard) Solve(ctx context.Context, challenge string, rung keys.Rung) (pr
 	case g.now() >= c.expires:
 		return "", Faults{{"challenge", "expired"}}
 	}
-	return g.prove(c, rung), nil
+	return g.c.Secrets.seal(forProof, g.prove(c, rung).encode()), nil
 }
 
 // solvedBy reports whether rung is one of the challenge's ways: a code always,
@@ -29,12 +30,26 @@ func (t *challengeToken) solvedBy(rung keys.Rung) bool {
 	return rung == keys.Verify || rung == keys.Captcha && t.rung == keys.Captcha
 }
 
-func (g *Guard) prove(c *challengeToken, rung keys.Rung) string {
+// prove is the proof of c, solved. Work in place of a wait is bound as the wait
+// is.
+func (g *Guard) prove(c *challengeToken, rung keys.Rung) *proofToken {
 	life := captchaProofLifetime
 	if rung == keys.Verify {
 		life = verifyProofLifetime
 	}
-	p := proofToken{scope: c.scope, rung: rung, id: c.id, account: c.account, issued: c.issued}
+	p := &proofToken{scope: c.scope, rung: rung, id: c.id, account: c.account, issued: c.issued}
+	if rung == keys.Delay {
+		p.wait, p.network = c.wait, c.ip.Wide()
+	}
 	p.expires = max(g.now(), c.issued) + life
-	return g.c.Secrets.seal(forProof, p.encode())
+	return p
+}
+
+// proof is what p is worth to a store.
+func (r *liveRealm) proof(p *proofToken) keys.Proof {
+	k := keys.Proof{Key: r.space.Proof(idText(p.id)), Rung: p.rung, Wait: p.wait, Issued: p.issued, Expires: p.expires, Uses: 1}
+	if p.rung == keys.Verify {
+		k.Uses = verifyUses
+	}
+	return k
 }

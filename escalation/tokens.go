@@ -116,32 +116,42 @@ func decodeAttempt(b []byte) (*attemptToken, bool) {
 
 // challengeToken is what a refused visitor can do something about. A wait is
 // also its own proof from notBefore on, bound to the network it was given to;
-// every challenge can be solved by a code.
+// every challenge can be solved by a code. The name is sealed in because a
+// code goes to it, and the store has hashes only.
 type challengeToken struct {
 	scope
 	rung      keys.Rung // Delay, Captcha, Verify
 	id        [16]byte
 	account   keys.Account
+	name      string // normalised
+	ip        keys.Address
 	issued    int64
 	expires   int64
-	wait      int64        // for Delay
-	network   netip.Prefix // for Delay: Address.Wide
+	wait      int64 // for Delay
+	work      int64 // least number of tries of a proof of work; 0: none is offered
+	digits    int64 // for Captcha: what the picture shows
 	returnURL string
 }
 
 func (t *challengeToken) notBefore() int64 { return t.issued + t.wait }
 
 func (t *challengeToken) encode() []byte {
-	w := writer{make([]byte, 0, 160)}
+	w := writer{make([]byte, 0, 256)}
 	t.write(&w)
 	w.byte(byte(t.rung))
 	w.raw(t.id[:])
 	w.raw(t.account[:])
+	w.text(t.name)
+	w.addr(t.ip.Addr())
 	w.num(t.issued)
 	w.num(t.expires - t.issued)
-	if t.rung == keys.Delay {
+	w.num(t.work)
+	switch t.rung {
+	case keys.Delay:
 		w.num(t.wait)
-		w.addr(t.network.Addr())
+	case keys.Captcha:
+		// Of a fixed size, or the token's length would tell of the digits.
+		w.b = binary.LittleEndian.AppendUint32(w.b, uint32(t.digits))
 	}
 	w.text(t.returnURL)
 	return w.b
@@ -149,30 +159,32 @@ func (t *challengeToken) encode() []byte {
 
 func decodeChallenge(b []byte) (*challengeToken, bool) {
 	r := reader{b: b}
-	t := &challengeToken{scope: readScope(&r), rung: keys.Rung(r.byte()), id: r.id(), account: r.id()}
+	t := &challengeToken{scope: readScope(&r), rung: keys.Rung(r.byte()), id: r.id(), account: r.id(), name: r.text()}
+	ip := r.addr()
+	t.ip = keys.AddressOf(ip)
 	t.issued = r.num()
 	t.expires = t.issued + r.num()
-	if t.rung == keys.Delay {
+	t.work = r.num()
+	switch t.rung {
+	case keys.Delay:
 		t.wait = r.num()
-		switch a := r.addr(); {
-		case a.Is4():
-			t.network = netip.PrefixFrom(a, 24)
-		case a.Is6():
-			t.network = netip.PrefixFrom(a, 48)
-		}
+	case keys.Captcha:
+		t.digits = int64(binary.LittleEndian.Uint32(r.raw(4)))
 	}
 	t.returnURL = r.text()
-	return t, r.done() && t.rung >= keys.Delay && t.rung <= keys.Verify && int(t.flow) < len(Flows)
+	return t, r.done() && ip.IsValid() && t.rung >= keys.Delay && t.rung <= keys.Verify && int(t.flow) < len(Flows)
 }
 
 // proofToken is what a solved challenge gave; its id is the challenge's.
 type proofToken struct {
 	scope
-	rung    keys.Rung // Captcha, Verify
+	rung    keys.Rung // Delay (a proof of work in place of a wait), Captcha, Verify
 	id      [16]byte
 	account keys.Account
 	issued  int64 // when the challenge was
 	expires int64
+	wait    int64        // for Delay: the wait it stands for
+	network netip.Prefix // for Delay: Address.Wide
 }
 
 func (t *proofToken) encode() []byte {
@@ -183,6 +195,10 @@ func (t *proofToken) encode() []byte {
 	w.raw(t.account[:])
 	w.num(t.issued)
 	w.num(t.expires - t.issued)
+	if t.rung == keys.Delay {
+		w.num(t.wait)
+		w.addr(t.network.Addr())
+	}
 	return w.b
 }
 
@@ -191,7 +207,11 @@ func decodeProof(b []byte) (*proofToken, bool) {
 	t := &proofToken{scope: readScope(&r), rung: keys.Rung(r.byte()), id: r.id(), account: r.id()}
 	t.issued = r.num()
 	t.expires = t.issued + r.num()
-	return t, r.done() && (t.rung == keys.Captcha || t.rung == keys.Verify) && int(t.flow) < len(Flows)
+	if t.rung == keys.Delay {
+		t.wait = r.num()
+		t.network = keys.AddressOf(r.addr()).Wide()
+	}
+	return t, r.done() && t.rung >= keys.Delay && t.rung <= keys.Verify && int(t.flow) < len(Flows)
 }
 
 // maxDeviceAccounts is how many accounts of one browser a device token holds.

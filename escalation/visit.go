@@ -31,6 +31,7 @@ type visit struct {
 	flowName  string
 	scope     scope
 	account   keys.Account
+	name      string // normalised
 	ip        keys.Address
 	listed    listing
 	device    *deviceEntry // what the token claims for this account
@@ -60,7 +61,7 @@ func (l *live) visit(a *Attempt) (*visit, error) {
 	if v.realm == nil {
 		_, err = keys.Fold.Apply(a.Account)
 	} else {
-		v.account, err = v.realm.account(a.Account)
+		v.account, v.name, err = v.realm.account(a.Account)
 	}
 	if err != nil {
 		faults.add("account", "%v", err)

@@ -50,6 +50,7 @@ func newWorld(t *testing.T, change ...func(*Config)) *world {
 	for _, f := range change {
 		f(&w.c)
 	}
+	logged(w.c.Policy)
 	w.g = w.guard(w.c)
 	return w
 }
@@ -61,6 +62,20 @@ func (w *world) guard(c Config) *Guard {
 		w.Fatal(err)
 	}
 	return g
+}
+
+// logged gives the realms that have no delivery the one of development.
+func logged(p *Policy) *Policy {
+	for name, r := range p.Realms {
+		if r == nil {
+			r = &Realm{}
+			p.Realms[name] = r
+		}
+		if r.Delivery.Driver == "" {
+			r.Delivery.Driver = "log"
+		}
+	}
+	return p
 }
 
 func withPolicy(p *Policy) func(*Config) { return func(c *Config) { c.Policy = p } }

@@ -101,6 +101,7 @@ drain: -1s
 api_keys: []
 realms:
   default:
+    delivery: {driver: log}
     normalise: upper
     flows:
       login:
@@ -134,8 +135,8 @@ func TestFaultsOfConfigurationsAreRefusedByName(t *testing.T) {
 		{"redis without secrets", "redis: redis://127.0.0.1", "secret_file: needed with redis"},
 		{"no secret file", "secret_file: nowhere", "secret_file: open "},
 		{"no policy file", "policy: nowhere", "policy: open "},
-		{"policy and realms", "policy: x\nrealms: {default: {}}", "policy: names a file, but realms are given here too"},
-		{"no pepper file", "realms: {default: {pepper_file: nowhere}}", "realms.default.pepper_file: open "},
+		{"policy and realms", "policy: x\nrealms: {default: {delivery: {driver: log}}}", "policy: names a file, but realms are given here too"},
+		{"no pepper file", "realms: {default: {delivery: {driver: log}, pepper_file: nowhere}}", "realms.default.pepper_file: open "},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := loadWith(t, tt.yaml, nil)
@@ -163,7 +164,7 @@ func TestPathsInAFileAreRelativeToIt(t *testing.T) {
 	for name, text := range map[string]string{
 		"guardd.yaml":      "secret_file: s/secret\npolicy: p/policy.yaml\n",
 		"s/secret":         "# the only one\n\n" + longLine + "\n",
-		"p/policy.yaml":    "realms: {default: {pepper_file: pepper}}\n",
+		"p/policy.yaml":    "realms: {default: {delivery: {driver: log}, pepper_file: pepper}}\n",
 		"p/pepper":         otherLine + "\n",
 		"unrelated/pepper": "",
 	} {
@@ -211,7 +212,7 @@ func TestSecondSecretNeedsAPepper(t *testing.T) {
 		t.Errorf("without one: %v", err)
 	}
 	pepper := writeFile(t, "pepper", longLine)
-	if _, err := loadWith(t, "realms: {default: {pepper_file: "+pepper+"}}", nil, "--secret-file", secret); err != nil {
+	if _, err := loadWith(t, "realms: {default: {delivery: {driver: log}, pepper_file: "+pepper+"}}", nil, "--secret-file", secret); err != nil {
 		t.Errorf("with one: %v", err)
 	}
 }

@@ -57,7 +57,7 @@ func TestReadmeGoIsCompiledCode(t *testing.T) {
 // console blocks, in order, against a running guardd. "…" stands for anything.
 func TestReadmeCommandsAnswerAsShown(t *testing.T) {
 	// The default policy, but that nothing refills while a slow machine is at it.
-	slow := writeFile(t, "policy.yaml", "realms: {default: {flows: {login: {limits: [{tier: pair, name: burst, refill: 10/1000h}]}}}}")
+	slow := writeFile(t, "policy.yaml", "realms: {default: {delivery: {driver: log}, flows: {login: {limits: [{tier: pair, name: burst, refill: 10/1000h}]}}}}")
 	p := startGuardd(t, "--policy", slow)
 	here := strings.NewReplacer("127.0.0.1:8080", strings.TrimPrefix(p.service, "http://"), "127.0.0.1:8081", strings.TrimPrefix(p.admin, "http://"))
 	dir := t.TempDir()

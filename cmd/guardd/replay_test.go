@@ -531,7 +531,7 @@ func TestReplayPolicyIsThatOfTheFile(t *testing.T) {
 	const log = "Mar  1 00:00:00 h sshd[1]: Failed password for bob from 192.0.2.1 port 1 ssh2\n" +
 		"Mar  1 00:00:00 h sshd[1]: Accepted password for alice from 192.0.2.1 port 1 ssh2\n" +
 		"Mar  1 00:00:00 h sshd[1]: Accepted password for alice from 192.0.2.2 port 1 ssh2\n"
-	realms := "realms: {shop: {lists: {deny: [{cidr: 192.0.2.1}]}}}\n"
+	realms := "realms: {shop: {delivery: {driver: log}, lists: {deny: [{cidr: 192.0.2.1}]}}}\n"
 	for name, args := range map[string][]string{
 		"policy file":                    {"--policy", file("p.yaml", realms), "--realm", "shop"},
 		"configuration":                  {"--config", file("c.yaml", realms), "--realm", "shop"},
@@ -548,7 +548,7 @@ func TestReplayPolicyIsThatOfTheFile(t *testing.T) {
 	if want := "kept out by your list"; code != exitOK || !strings.Contains(out, want) || !strings.Contains(out, "p.yaml, realm shop") {
 		t.Errorf("no %q in\n%s", want, out)
 	}
-	bad := file("bad.yaml", "realms: {default: {flows: {login: {limits: [{tier: account, name: burst, capacity: -1}]}}}}\n")
+	bad := file("bad.yaml", "realms: {default: {delivery: {driver: log}, flows: {login: {limits: [{tier: account, name: burst, capacity: -1}]}}}}\n")
 	if code, _, errOut := replayed(strings.NewReader(log), "-", "--policy", bad); code != exitUsage || !strings.Contains(errOut, "limits[0].capacity") {
 		t.Errorf("a bad policy: exit %d, %s", code, errOut)
 	}

@@ -1,0 +1,153 @@
+package escalation
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// Kinds of Message.
+const (
+	MessageCode   = "code"
+	MessageNotice = "notice"
+)
+
+// Message is one thing to tell an account's owner.
+type Message struct {
+	ID   string // the same on every repetition
+	Kind string // MessageCode or MessageNotice
+	// Account is the name, normalised. It goes to the owner and nowhere else:
+	// logs take AccountHash.
+	Account, AccountHash string
+	Realm, Flow          string
+	Code                 string    // for MessageCode
+	ExpiresAt            time.Time // of the code
+	// Only: no other code is sent until ExpiresAt, so this mail is to be kept.
+	Only bool
+	// Hint is the first 16 characters of the challenge's token, by which a
+	// developer tells codes apart.
+	Hint string
+	// Notice is what happened, for MessageNotice, and Suppressed how many
+	// more notices the account had since the last that was sent.
+	Notice     string
+	Suppressed int64
+	At         time.Time // when it happened
+}
+
+// Deliverer delivers one message. It is called off the request's path, by a
+// few goroutines at a time, and repeats by itself what may succeed later. An
+// error that wraps ErrUndeliverable means that it failed for good.
+// Any other error, too, means that it was not delivered: nobody repeats it.
+type Deliverer interface {
+	Deliver(ctx context.Context, m *Message) error
+}
+
+// Bounds of what waits to be delivered, for each realm, so that one whose mail
+// server hangs does not stop the others'.
+const (
+	queueLen     = 1024
+	queueWorkers = 8
+	// patience is how long one delivery may take, its repetitions included.
+	patience = 10 * time.Minute
+)
+
+// job is one delivery: do, or, when the process ends first, drop.
+type job struct{ do, drop func(context.Context) }
+
+// queue delivers off the requests' path. Its zero value is ready; goroutines
+// begin with a realm's first job.
+type queue struct {
+	mu      sync.Mutex
+	closed  bool
+	realms  map[string]chan job
+	workers sync.WaitGroup
+	ctx     context.Context // ends when the time for close is over
+	cancel  context.CancelFunc
+}
+
+// put reports whether there was room.
+func (q *queue) put(realm string, j job) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed {
+		return false
+	}
+	jobs := q.realms[realm]
+	if jobs == nil {
+		if q.realms == nil {
+			q.realms = map[string]chan job{}
+			q.ctx, q.cancel = context.WithCancel(context.Background())
+		}
+		jobs = make(chan job, queueLen)
+		q.realms[realm] = jobs
+		for range queueWorkers {
+			q.workers.Go(func() { q.work(jobs) })
+		}
+	}
+	select {
+	case jobs <- j:
+		return true
+	default:
+		return false
+	}
+}
+
+func (q *queue) work(jobs <-chan job) {
+	for j := range jobs {
+		ctx, cancel := context.WithTimeout(q.ctx, patience)
+		if q.ctx.Err() == nil {
+			j.do(ctx)
+		} else {
+			j.drop(context.WithoutCancel(ctx))
+		}
+		cancel()
+	}
+}
+
+// close takes no more jobs, and waits for those there are until ctx ends.
+func (q *queue) close(ctx context.Context) error {
+	q.mu.Lock()
+	first := !q.closed
+	q.closed = true
+	for _, jobs := range q.realms {
+		if first {
+			close(jobs)
+		}
+	}
+	cancel := q.cancel
+	q.mu.Unlock()
+	if cancel == nil {
+		return nil // there never was a job
+	}
+	defer cancel()
+	done := make(chan struct{})
+	go func() { q.workers.Wait(); close(done) }()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+	}
+	cancel()
+	<-done
+	return ctx.Err()
+}
+
+// deliver hands m to the realm's deliverer as it is now.
+func (g *Guard) deliver(ctx context.Context, m *Message) error {
+	d, err := g.live.Load().deliver[m.Realm], error(nil)
+	if d == nil {
+		err = fmt.Errorf("%w: realm %q has no delivery", ErrUndeliverable, m.Realm)
+	} else {
+		err = d.Deliver(ctx, m)
+	}
+	if g.c.Delivered != nil {
+		g.c.Delivered(m, err)
+	}
+	return err
+}
+
+// Close takes no more messages and waits until those on their way are
+// delivered. When ctx ends before, it stops them, has their codes count as not
+// sent, and returns ctx's error.
+func (g *Guard) Close(ctx context.Context) error { return g.queue.close(ctx) }

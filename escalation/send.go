@@ -1,0 +1,118 @@
+package escalation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/guardd/guardd/keys"
+)
+
+// Sent is what became of a Guard.Send.
+type Sent struct {
+	// Sent: a mail is on its way. False where one is already there whose code
+	// is good until ValidUntil.
+	Sent       bool
+	ValidUntil time.Time
+	// Challenge is what to solve before anything is sent from this address:
+	// repeat with its proof.
+	Challenge   *Challenge
+	Realm, Flow string
+}
+
+// hintLen is how many characters of a challenge's token go along with its code,
+// by which a developer tells codes apart. They are the seal's key id and nonce,
+// and open nothing.
+const hintLen = 16
+
+// Send has a code sent to the owner of the challenge's account. It answers the
+// same, after the same work, whether there is such an account or not: guardd
+// does not know, and delivery is asynchronous. proof is of the picture that an
+// earlier Sent asked for, or that has the live code sent again; "" for none.
+// Errors: Faults (token: invalid, expired; proof: invalid, wrong_account),
+// ErrTooMany (deliveries lag behind: repeat it later), ErrStore.
+func (g *Guard) Send(ctx context.Context, token, proof string) (*Sent, error) {
+	c, realm, err := g.openLive(token)
+	if err != nil {
+		return nil, err
+	}
+	if g.c.Codes == nil || g.live.Load().deliver == nil {
+		return nil, errors.New("the guard has no codes, or nobody to deliver them")
+	}
+	ask := &keys.CodeAsk{
+		Now: g.storeNow(), Account: c.account, Key: realm.space.Code(c.account),
+		SenderKey: realm.space.Sender(c.ip), RevokedKey: realm.space.Revoked(c.account),
+	}
+	if proof != "" {
+		if ask.Proof, err = g.price(realm, c, proof); err != nil {
+			return nil, err
+		}
+	}
+	var ans keys.CodeAnswer
+	if err := g.c.Codes.SendCode(ctx, ask, &ans); err != nil && !(errors.Is(err, keys.ErrNoStore) && ans.Degraded) {
+		return nil, fmt.Errorf("%w: %w", ErrStore, err)
+	}
+	s := &Sent{Realm: c.realm, Flow: Flows[c.flow]}
+	switch ans.State {
+	case keys.CodePriced:
+		picture := *c
+		picture.rung, picture.work = keys.Captcha, realm.pow.work(keys.Captcha, 0, 0, keys.Normal)
+		s.Challenge, err = g.again(realm, &picture)
+		return s, err
+	case keys.CodeLives:
+		s.ValidUntil = micros(ans.Code.Until)
+		return s, nil
+	}
+	s.Sent, s.ValidUntil = true, micros(ans.Code.Until)
+	return s, g.post(realm, c, token, &ans)
+}
+
+// price is what a solved picture is worth to the sender of codes.
+func (g *Guard) price(realm *liveRealm, c *challengeToken, token string) (keys.Proof, error) {
+	p := g.c.Secrets.openProof(token)
+	switch {
+	case p == nil || p.scope != c.scope || p.rung < keys.Captcha:
+		return keys.Proof{}, Faults{{"proof", string(ProofInvalid)}}
+	case p.account != c.account:
+		return keys.Proof{}, Faults{{"proof", string(ProofWrongAccount)}}
+	}
+	return realm.proof(p), nil
+}
+
+// post hands the code to delivery. One that fails counts as not sent, so that
+// the next press sends another; but of a code sent again the first mail may
+// have arrived.
+func (g *Guard) post(realm *liveRealm, c *challengeToken, token string, ans *keys.CodeAnswer) error {
+	id, err := g.newID()
+	if err != nil {
+		return err
+	}
+	m := &Message{
+		ID: idText(id), Kind: MessageCode, Account: c.name, AccountHash: c.account.String(),
+		Realm: c.realm, Flow: Flows[c.flow], Code: realm.code(c.account, ans.Code.Serial),
+		ExpiresAt: micros(ans.Code.Until), At: micros(ans.Now), Only: !ans.Degraded, Hint: token[:hintLen],
+	}
+	if ans.Degraded {
+		m.Code = realm.quarterCode(c.account, keys.Quarter(ans.Code.Sent))
+	}
+	key, serial := realm.space.Code(c.account), ans.Code.Serial
+	failed := func(ctx context.Context) {
+		if ans.State == keys.CodeSent {
+			_ = g.c.Codes.UnsendCode(ctx, key, serial, g.storeNow()) // else it is left to its life's end
+		}
+	}
+	ok := g.queue.put(c.realm, job{
+		do: func(ctx context.Context) {
+			if g.deliver(ctx, m) != nil {
+				failed(context.WithoutCancel(ctx))
+			}
+		},
+		drop: failed,
+	})
+	if !ok {
+		failed(context.Background())
+		return ErrTooMany
+	}
+	return nil
+}
