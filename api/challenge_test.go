@@ -151,9 +151,9 @@ func TestThePolicyOfAPageLetsInNothingButItsOwn(t *testing.T) {
 			t.Errorf("%q holds %q", csp, never)
 		}
 	}
-	c.view.Providers = []escalation.ProviderView{{Name: "turnstile", SiteKey: `k"ey`, Script: "https://challenges.cloudflare.com/turnstile/v0/api.js"}}
+	c.view.Providers = []escalation.ProviderView{{Name: "turnstile", SiteKey: `k"ey`, Script: "https://challenges.cloudflare.com/turnstile/v0/api.js", Action: "guardd"}}
 	a := s.get(tokenPath)
-	a.holds(t, http.StatusOK, `class="cf-turnstile" data-sitekey="k&#34;ey"`, `<script src="https://challenges.cloudflare.com/turnstile/v0/api.js"`)
+	a.holds(t, http.StatusOK, `class="cf-turnstile" data-sitekey="k&#34;ey" data-action="guardd"`, `<script src="https://challenges.cloudflare.com/turnstile/v0/api.js"`)
 	if csp := a.Header.Get("Content-Security-Policy"); !strings.Contains(csp, "frame-src https://challenges.cloudflare.com") {
 		t.Errorf("the configured provider is kept out: %q", csp)
 	}

@@ -13,6 +13,7 @@ type ProviderView struct {
 	Name    string // also the Way of its answers
 	SiteKey string
 	Script  string // URL
+	Action  string // what the widget is shown for; "" for a provider without
 }
 
 // Provider is a third party's challenge. Safe for concurrent use.
@@ -20,6 +21,7 @@ type Provider interface {
 	Name() string    // of policy and answers: "turnstile"
 	SiteKey() string // public
 	Script() string  // URL
+	Action() string  // what its widget must be shown for; "" where it has none
 	// Verify asks the third party about what its widget gave. ok false is a
 	// wrong answer; an error means that it could not tell (wrapping
 	// ErrMisconfigured when that is our own fault).
@@ -45,7 +47,7 @@ func (g *Guard) providerViews(realm *liveRealm, c *challengeToken) (views []Prov
 		return nil
 	}
 	for _, p := range realm.providers {
-		views = append(views, ProviderView{Name: p.Name(), SiteKey: p.SiteKey(), Script: p.Script()})
+		views = append(views, ProviderView{Name: p.Name(), SiteKey: p.SiteKey(), Script: p.Script(), Action: p.Action()})
 	}
 	return views
 }
