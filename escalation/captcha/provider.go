@@ -16,29 +16,21 @@ import (
 	"github.com/guardd/guardd/escalation"
 )
 
-// Config is what NewProvider makes a Provider of.
+// Config is what NewProvider makes a Provider of. In its ThirdParty:
+//
+//   - SecretFile's text is given as Secret (friendly calls it the API key).
+//   - Hosts are needed: challenges solved anywhere else do not count, or anybody
+//     could have ours solved by the visitors of his own site.
+//   - Action is turnstile's and recaptcha's, by default Action.
+//   - MinScore is recaptcha's, by default 50 %, the vendor's advice: 0 is a
+//     machine, 100 % a person.
 type Config struct {
-	// Provider is turnstile, hcaptcha, recaptcha (version 3) or friendly
-	// (version 2).
-	Provider string
-	// SiteKey is public, Secret is not; friendly calls it the API key.
-	SiteKey string
-	Secret  string
-	// Hostnames are where the widget stands: challenges solved anywhere else do
-	// not count, so that nobody has ours solved by visitors of his own site.
-	Hostnames []string
-	// Action is the widget's, where the vendor returns one (turnstile and
-	// recaptcha). Default: Action.
-	Action string
-	// Score is the least that counts as a person, of recaptcha only: 0 is a
-	// machine, 1 a person. Default 0.5, the vendor's advice.
-	Score *float64
-	// Endpoint stands in place of the vendor's, for its other regions and for
-	// tests; Script in place of the widget's.
-	Endpoint, Script string
+	escalation.ThirdParty
+	Secret string
 	// Transport is how to get there; nil is net/http's own.
 	Transport http.RoundTripper
-	// Path is of this provider in the configuration, for faults.
+	// Path is of this provider in the configuration, for faults:
+	// realms.default.providers[0].
 	Path string
 }
 
@@ -70,6 +62,7 @@ type vendor struct {
 	score        bool
 }
 
+// vendors are by name.
 var vendors = map[string]vendor{"turnstile": turnstile, "hcaptcha": hcaptcha, "recaptcha": recaptcha, "friendly": friendly}
 
 // reply is what a vendor said. Pointers are nil where it said nothing.
@@ -84,6 +77,7 @@ type reply struct {
 type provider struct {
 	vendor
 	Config
+	minScore float64
 	client   *http.Client
 	deadline time.Duration
 }
@@ -94,20 +88,16 @@ func NewProvider(c Config) (escalation.Provider, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	p := &provider{vendor: vendors[c.Provider], Config: c, deadline: deadline}
-	p.Hostnames = slices.Clone(c.Hostnames)
-	if c.Endpoint != "" {
-		p.endpoint = c.Endpoint
+	p := &provider{vendor: vendors[c.Name], Config: c, deadline: deadline}
+	p.Hosts = slices.Clone(c.Hosts)
+	if c.URL != "" {
+		p.endpoint = c.URL
 	}
-	if c.Script != "" {
-		p.script = c.Script
+	if p.vendor.action && c.Action == "" {
+		p.ThirdParty.Action = Action
 	}
-	if p.Config.Action == "" {
-		p.Config.Action = Action
-	}
-	if c.Score == nil {
-		p.Score = new(float64)
-		*p.Score = 0.5
+	if p.minScore = 0.5; !c.MinScore.IsZero() {
+		p.minScore = float64(c.MinScore.Threshold()) / 10000
 	}
 	p.client = &http.Client{
 		Transport: c.Transport,
@@ -129,33 +119,31 @@ func (c *Config) Validate() error {
 		}
 		faults = append(faults, escalation.FieldFault{Field: field, Reason: fmt.Sprintf(format, args...)})
 	}
-	v, ok := vendors[c.Provider]
+	v, ok := vendors[c.Name]
 	if !ok {
-		add("provider", "%q is not one of turnstile, hcaptcha, recaptcha, friendly", c.Provider)
+		add("name", "%q is not one of turnstile, hcaptcha, recaptcha, friendly", c.Name)
 	}
 	for _, s := range []struct{ field, value string }{{"site_key", c.SiteKey}, {"secret_file", c.Secret}} {
 		if s.value == "" || strings.ContainsFunc(s.value, func(r rune) bool { return r <= ' ' || r > '~' }) {
 			add(s.field, "holds no key")
 		}
 	}
-	if len(c.Hostnames) == 0 {
-		add("hostnames", "is needed: without it, challenges solved on anybody's site would count")
+	if len(c.Hosts) == 0 {
+		add("hosts", "are needed: without them, challenges solved on anybody's site would count")
 	}
-	for i, h := range c.Hostnames {
+	for i, h := range c.Hosts {
 		if h == "" || strings.ContainsAny(h, "/:*@ ") {
-			add(fmt.Sprintf("hostnames[%d]", i), "%q is not a host name", h)
+			add(fmt.Sprintf("hosts[%d]", i), "%q is not a host name", h)
 		}
 	}
 	if c.Action != "" && !(v.action && actionName.MatchString(c.Action)) {
 		add("action", "is of turnstile and recaptcha only, 1 to 32 letters, digits and _")
 	}
-	if c.Score != nil && !(v.score && *c.Score > 0 && *c.Score <= 1) {
-		add("score", "is of recaptcha only, above 0 and at most 1")
+	if t := c.MinScore.Threshold(); !c.MinScore.IsZero() && !(v.score && t > 0 && t <= 10000) {
+		add("min_score", "is of recaptcha only, above 0%% and at most 100%%")
 	}
-	for _, u := range []struct{ field, value string }{{"endpoint", c.Endpoint}, {"script", c.Script}} {
-		if p, err := url.Parse(u.value); u.value != "" && (err != nil || p.Host == "" || p.Scheme != "https" && p.Scheme != "http") {
-			add(u.field, "is not a URL")
-		}
+	if u, err := url.Parse(c.URL); c.URL != "" && (err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http") {
+		add("url", "is not a URL")
 	}
 	if len(faults) > 0 {
 		return faults
@@ -164,14 +152,17 @@ func (c *Config) Validate() error {
 }
 
 // Name is the provider's, as in Config.
-func (p *provider) Name() string { return p.Provider }
+func (p *provider) Name() string { return p.ThirdParty.Name }
 
 // SiteKey is public.
-func (p *provider) SiteKey() string { return p.Config.SiteKey }
+func (p *provider) SiteKey() string { return p.ThirdParty.SiteKey }
+
+// Action is what the widget must be shown for; "" where the vendor has none.
+func (p *provider) Action() string { return p.ThirdParty.Action }
 
 // Script is where the widget is loaded from.
 func (p *provider) Script() string {
-	return strings.ReplaceAll(p.script, "{site_key}", url.QueryEscape(p.Config.SiteKey))
+	return strings.ReplaceAll(p.script, "{site_key}", url.QueryEscape(p.ThirdParty.SiteKey))
 }
 
 // Verify asks the vendor about response, once and for 2 seconds at most.
@@ -181,11 +172,11 @@ func (p *provider) Verify(ctx context.Context, response, ip string) (bool, error
 	}
 	status, body, err := p.ask(ctx, response, ip)
 	if err != nil {
-		return false, fmt.Errorf("%s: %w", p.Provider, err)
+		return false, fmt.Errorf("%s: %w", p.Name(), err)
 	}
 	ok, err := p.judge(status, body)
 	if err != nil {
-		return false, fmt.Errorf("%s: %w", p.Provider, err)
+		return false, fmt.Errorf("%s: %w", p.Name(), err)
 	}
 	return ok, nil
 }
@@ -234,9 +225,9 @@ func (p *provider) judge(status int, body []byte) (bool, error) {
 		return false, fmt.Errorf("a score of %v", *r.score)
 	}
 	here := func(h string) bool { return strings.EqualFold(h, r.host) }
-	return slices.ContainsFunc(p.Hostnames, here) &&
-		(!p.vendor.action || r.action == p.Config.Action) &&
-		(!p.vendor.score || *r.score >= *p.Score), nil
+	return slices.ContainsFunc(p.Hosts, here) &&
+		(!p.vendor.action || r.action == p.ThirdParty.Action) &&
+		(!p.vendor.score || *r.score >= p.minScore), nil
 }
 
 // refusal is nil where the vendor says that the visitor was wrong.

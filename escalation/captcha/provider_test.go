@@ -46,8 +46,8 @@ const (
 )
 
 func config(name, endpoint string) Config {
-	return Config{Provider: name, SiteKey: siteKey, Secret: secret, Endpoint: endpoint,
-		Hostnames: []string{"login.example.com", "www.example.com"}}
+	return Config{Secret: secret, ThirdParty: escalation.ThirdParty{Name: name, SiteKey: siteKey, URL: endpoint,
+		Hosts: []string{"login.example.com", "www.example.com"}}}
 }
 
 func newProvider(t *testing.T, name string, h http.HandlerFunc) *provider {
@@ -111,7 +111,8 @@ func TestProvidersAreAskedAsDocumented(t *testing.T) {
 			if got := outcome(p.Verify(t.Context(), response, "203.0.113.7")); got != right || problem != "" {
 				t.Errorf("%s; %s", got, problem)
 			}
-			if p.Name() != name || p.SiteKey() != siteKey || !strings.HasPrefix(p.Script(), "https://") || strings.Contains(p.Script(), "{") {
+			if p.Name() != name || p.SiteKey() != siteKey || !strings.HasPrefix(p.Script(), "https://") || strings.Contains(p.Script(), "{") ||
+				p.Action() != map[string]string{"turnstile": "guardd", "recaptcha": "guardd"}[name] {
 				t.Errorf("%s %s %s", p.Name(), p.SiteKey(), p.Script())
 			}
 		})
@@ -337,6 +338,36 @@ func TestNobodyThereIsUnsure(t *testing.T) {
 	}
 }
 
+func percent(s string) (p escalation.Percent) {
+	_ = p.UnmarshalText([]byte(s))
+	return p
+}
+
+// TestWhatIsAskedForIsHeldTo: an action and a score of one's own.
+func TestWhatIsAskedForIsHeldTo(t *testing.T) {
+	for score, want := range map[string]string{"0.7": right, "0.69": wrong} {
+		for action, wantAction := range map[string]string{"login": right, "guardd": wrong} {
+			c := config("recaptcha", "https://stub.example")
+			c.MinScore, c.Action = percent("70%"), "login"
+			c.Transport = roundTrip(func(*http.Request) (*http.Response, error) {
+				body := strings.NewReplacer("0.9", score, "guardd", action).Replace(good["recaptcha"])
+				return &http.Response{StatusCode: 200, Body: io.NopCloser(strings.NewReader(body))}, nil
+			})
+			p, err := NewProvider(c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := want
+			if wantAction == wrong {
+				want = wrong
+			}
+			if got := outcome(p.Verify(t.Context(), response, "")); got != want || p.Action() != "login" {
+				t.Errorf("score %s, action %s: %s, want %s", score, action, got, want)
+			}
+		}
+	}
+}
+
 func TestProviderFaultsAreNamed(t *testing.T) {
 	for _, row := range []struct {
 		name   string
@@ -344,16 +375,18 @@ func TestProviderFaultsAreNamed(t *testing.T) {
 		fields string
 	}{
 		{"turnstile", func(*Config) {}, ""},
-		{"recaptcha", func(c *Config) { c.Score, c.Action = new(float64), "login"; *c.Score = 0.7 }, ""},
-		{"captcha", func(*Config) {}, "provider"},
-		{"hcaptcha", func(c *Config) { *c = Config{Provider: "hcaptcha", Path: c.Path} }, "site_key secret_file hostnames"},
+		{"recaptcha", func(c *Config) { c.MinScore, c.Action = percent("70%"), "login" }, ""},
+		{"captcha", func(*Config) {}, "name"},
+		{"hcaptcha", func(c *Config) { *c = Config{ThirdParty: escalation.ThirdParty{Name: "hcaptcha"}, Path: c.Path} }, "site_key secret_file hosts"},
 		{"hcaptcha", func(c *Config) { c.Secret = "two\nlines" }, "secret_file"},
 		{"hcaptcha", func(c *Config) { c.Action = "login" }, "action"},
 		{"turnstile", func(c *Config) { c.Action = "log in" }, "action"},
-		{"turnstile", func(c *Config) { c.Score = new(float64) }, "score"},
-		{"recaptcha", func(c *Config) { c.Score = new(float64) }, "score"},
-		{"friendly", func(c *Config) { c.Hostnames = []string{"a.example", "https://b.example", ""} }, "hostnames[1] hostnames[2]"},
-		{"friendly", func(c *Config) { c.Endpoint, c.Script = "eu", "file:///x" }, "endpoint script"},
+		{"turnstile", func(c *Config) { c.MinScore = percent("50%") }, "min_score"},
+		{"recaptcha", func(c *Config) { c.MinScore = percent("0%") }, "min_score"},
+		{"recaptcha", func(c *Config) { c.MinScore = percent("empty") }, "min_score"},
+		{"recaptcha", func(c *Config) { c.MinScore = percent("0.5") }, "min_score"},
+		{"friendly", func(c *Config) { c.Hosts = []string{"a.example", "https://b.example", ""} }, "hosts[1] hosts[2]"},
+		{"friendly", func(c *Config) { c.URL = "eu" }, "url"},
 	} {
 		c := config(row.name, "https://stub.example")
 		c.Path = "providers.x"
