@@ -9,13 +9,16 @@ ARGS     ?=
 
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: help run build test race fuzz soak lint fmt
+.PHONY: help run demo build test race fuzz soak lint fmt
 
 help: ## say what each target does
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 10
 
 run: need-go ## start guardd on 127.0.0.1:8080 with no configuration (ARGS="--shadow" adds flags)
 	$(GO) run ./cmd/guardd serve $(ARGS)
+
+demo: need-go ## a shop login behind guardd, to try and to attack, on http://127.0.0.1:8090
+	$(GO) run ./cmd/demo $(ARGS)
 
 build: need-go ## build bin/guardd
 	$(GO) build -trimpath -o bin/guardd ./cmd/guardd

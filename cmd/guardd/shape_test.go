@@ -58,6 +58,8 @@ var layers = []layer{
 		[]string{"go.yaml.in/yaml/v3", "github.com/prometheus/client_golang"},
 		"wiring may know everything of ours, and only the libraries that no other part needs"},
 	{"cmd/guardd/loginlog", nil, nil, "reads old logs; it knows nothing of what is done with them"},
+	{"cmd/demo", []string{"keys", "escalation", "escalation/captcha", "api", "api/client"}, nil,
+		"a shop that asks guardd as any other would, and a guardd to ask; what it needs beyond, every customer would need"},
 }
 
 func TestImportsRunOneWay(t *testing.T) {
