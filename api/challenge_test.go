@@ -232,6 +232,7 @@ func TestAFormIsAnsweredWithTheWayBackOrThePageAgain(t *testing.T) {
 		`data-page="/challenges/fresh?lang=en"`)
 	s.form(tokenPath+"/answer", url.Values{"way": {"image"}, "another": {"1"}}).holds(t, http.StatusUnprocessableEntity,
 		`/challenges/fresh/image.png`, "another picture", "not That was not right", `not aria-invalid="true"`)
+	s.form(tokenPath+"/answer", url.Values{"way": {"image"}, "answer": {""}}).holds(t, http.StatusUnprocessableEntity, "/challenges/token/answer", "not fresh")
 	s.form(tokenPath+"/answer", url.Values{"way": {"code"}, "answer": {"1"}}).holds(t, http.StatusUnprocessableEntity, "The code was not right")
 
 	var ways []string
@@ -348,6 +349,7 @@ func TestFaultsAreAPageForPeopleAndAProblemForPrograms(t *testing.T) {
 		{escalation.Faults{{Field: "token", Reason: "invalid"}}, 404, client.ProblemNotFound, []string{"token: invalid"}, "start again"},
 		{escalation.Faults{{Field: "token", Reason: "expired"}}, 410, client.ProblemExpired, []string{"token: expired"}, "only valid for some minutes"},
 		{errors.New("secret words"), 500, client.ProblemInternal, nil, "our side"},
+		{escalation.ErrStore, 503, client.ProblemStore, nil, "our side"},
 		{escalation.ErrTooMany, 429, client.ProblemTooMany, nil, "too often"},
 	} {
 		c.err = row.err

@@ -65,6 +65,14 @@ func (s *service) answerForm(ctx context.Context, w http.ResponseWriter, r *http
 		s.endWait(ctx, w, r, token)
 		return
 	}
+	another := r.PostForm.Has("another")
+	switch {
+	case another:
+		text = "another" // each picture takes one answer, so a wrong one brings the next
+	case text == "":
+		s.again(ctx, w, r, token, func(*page) {}) // nothing was said, so nothing is spent
+		return
+	}
 	a, err := s.Challenger.Answer(ctx, &escalation.Solution{Token: token, Way: way, Text: text})
 	if err != nil {
 		s.failChallenge(w, r, err)
@@ -77,19 +85,24 @@ func (s *service) answerForm(ctx context.Context, w http.ResponseWriter, r *http
 	if a.Challenge != nil {
 		token = a.Challenge.Token
 	}
+	s.again(ctx, w, r, token, func(p *page) { p.unsolved(way, another, a.Err) })
+}
+
+// again shows the page of a challenge once more, as edit makes it.
+func (s *service) again(ctx context.Context, w http.ResponseWriter, r *http.Request, token string, edit func(*page)) {
 	p, err := s.challengePage(ctx, r, token)
 	if err != nil {
 		s.failChallenge(w, r, err)
 		return
 	}
-	p.unsolved(way, text == "" || r.PostForm.Has("another"), a.Err)
+	edit(p)
 	p.write(w, r, http.StatusUnprocessableEntity)
 }
 
 // unsolved says why there is no proof, where the visitor was typing.
 func (p *page) unsolved(way string, another bool, why escalation.ProofError) {
 	switch {
-	case another && way == escalation.WayImage:
+	case another && why == escalation.ProofWrongAnswer:
 		p.Good = &said{Before: p.T.Fresh}
 	case why == escalation.ProofUnsure:
 		p.Bad = p.T.Unsure

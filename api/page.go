@@ -189,6 +189,9 @@ func (s *service) writeErrorPage(w http.ResponseWriter, r *http.Request, pr *cli
 	case pr.Status >= 500:
 		p.Lead = p.T.ErrorOurs
 	}
+	if pr.Status == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", "1")
+	}
 	p.write(w, r, pr.Status)
 }
 
