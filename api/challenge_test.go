@@ -60,8 +60,8 @@ func isMedia(a answer) bool {
 
 const tokenPath = "/challenges/token"
 
-// captcha is a stand whose challenge is a picture that "123456" solves.
-func captcha() *stand {
+// pictured is a stand whose challenge is a picture that "123456" solves.
+func pictured() *stand {
 	c := &stand{view: &escalation.View{Kind: escalation.KindCaptcha, Now: noon,
 		Kinds: []string{escalation.WayImage, escalation.WayAudio, escalation.WayCode}, ReturnURL: "https://shop.example/login?next=%2Fcart"}}
 	c.answer = func(s *escalation.Solution) *escalation.Solved {
@@ -118,7 +118,7 @@ func (a answer) holds(t *testing.T, status int, texts ...string) {
 }
 
 func TestAPageIsFramedCachedAndRefersNowhere(t *testing.T) {
-	c := captcha()
+	c := pictured()
 	s := startChallenges(t, api.Config{Challenger: c})
 	for path, header := range map[string]map[string]string{
 		tokenPath: {
@@ -138,7 +138,7 @@ func TestAPageIsFramedCachedAndRefersNowhere(t *testing.T) {
 }
 
 func TestThePolicyOfAPageLetsInNothingButItsOwn(t *testing.T) {
-	c := captcha()
+	c := pictured()
 	s := startChallenges(t, api.Config{Challenger: c})
 	csp := s.get(tokenPath).Header.Get("Content-Security-Policy")
 	for _, want := range []string{"default-src 'none'", "base-uri 'none'", "frame-ancestors 'none'", "form-action 'self' https://shop.example"} {
@@ -160,7 +160,7 @@ func TestThePolicyOfAPageLetsInNothingButItsOwn(t *testing.T) {
 }
 
 func TestAPageShowsTheWaysOfItsChallenge(t *testing.T) {
-	c := captcha()
+	c := pictured()
 	s := startChallenges(t, api.Config{Challenger: c})
 	picture, sound, code, wait, pow := `/challenges/token/image.png`, `<audio controls`, `autocomplete="one-time-code"`, `id="wait"`, `id="pow"`
 	for _, row := range []struct {
@@ -179,7 +179,7 @@ func TestAPageShowsTheWaysOfItsChallenge(t *testing.T) {
 }
 
 func TestAPageSpeaksTheLanguageThatIsAskedFor(t *testing.T) {
-	s := startChallenges(t, api.Config{Challenger: captcha()})
+	s := startChallenges(t, api.Config{Challenger: pictured()})
 	for _, row := range []struct{ query, accept, want string }{
 		{"", "", "en"}, {"", "pt-BR,pt;q=0.9,en;q=0.5", "pt"}, {"", "zh-TW", "zh"}, {"", "ru;q=0.1,ja", "ja"}, {"", "xx", "en"}, {"", ";;", "en"},
 		{"?lang=ru", "ja", "ru"}, {"?lang=pt-PT", "ja", "pt"}, {"?lang=%22%3E", "ja", "ja"},
@@ -192,7 +192,7 @@ func TestAPageSpeaksTheLanguageThatIsAskedFor(t *testing.T) {
 }
 
 func TestAnswersAsJSON(t *testing.T) {
-	c := captcha()
+	c := pictured()
 	s := startChallenges(t, api.Config{Challenger: c})
 	if a := s.post(tokenPath+"/answer", `{"answer":"123456"}`); a.StatusCode != http.StatusOK || a.body != `{"proof":"the proof"}`+"\n" {
 		t.Errorf("right: %d %s", a.StatusCode, a.body)
@@ -221,7 +221,7 @@ func TestAnswersAsJSON(t *testing.T) {
 }
 
 func TestAFormIsAnsweredWithTheWayBackOrThePageAgain(t *testing.T) {
-	c := captcha()
+	c := pictured()
 	s := startChallenges(t, api.Config{Challenger: c})
 	a := s.form(tokenPath+"/answer", url.Values{"way": {"image"}, "answer": {"123456"}})
 	if to := a.Header.Get("Location"); a.StatusCode != http.StatusSeeOther || to != "https://shop.example/login?guardd_proof=the+proof&next=%2Fcart" {
@@ -250,7 +250,7 @@ func TestAFormIsAnsweredWithTheWayBackOrThePageAgain(t *testing.T) {
 }
 
 func TestAWaitThatHasPassedLeadsBackWithTheTicket(t *testing.T) {
-	c := captcha()
+	c := pictured()
 	c.view.Kind, c.view.Kinds, c.view.NotBefore = escalation.KindWait, []string{"wait", "code"}, noon.Add(time.Microsecond)
 	s := startChallenges(t, api.Config{Challenger: c})
 	wait := url.Values{"way": {"wait"}}
@@ -264,7 +264,7 @@ func TestAWaitThatHasPassedLeadsBackWithTheTicket(t *testing.T) {
 }
 
 func TestACodeIsSent(t *testing.T) {
-	c := captcha()
+	c := pictured()
 	s := startChallenges(t, api.Config{Challenger: c})
 	var proofs []string
 	say := func(a *escalation.Sent) func(string, string) *escalation.Sent {
@@ -305,7 +305,7 @@ func TestACodeIsSent(t *testing.T) {
 // Whoever has the token may answer; what is refused is a page elsewhere that
 // has somebody's browser do it.
 func TestOtherOriginsPostNothing(t *testing.T) {
-	c := captcha()
+	c := pictured()
 	s := startChallenges(t, api.Config{Challenger: c, PublicURL: "https://login.example/guard"})
 	own := s.url
 	for _, row := range []struct {
@@ -337,7 +337,7 @@ func TestOtherOriginsPostNothing(t *testing.T) {
 }
 
 func TestFaultsAreAPageForPeopleAndAProblemForPrograms(t *testing.T) {
-	c := captcha()
+	c := pictured()
 	s := startChallenges(t, api.Config{Challenger: c})
 	for _, row := range []struct {
 		err    error
@@ -373,7 +373,7 @@ func TestFaultsAreAPageForPeopleAndAProblemForPrograms(t *testing.T) {
 }
 
 func TestASoundIsServedInParts(t *testing.T) {
-	c := captcha()
+	c := pictured()
 	c.media.Type = "audio/wav"
 	s := startChallenges(t, api.Config{Challenger: c})
 	if a := s.get(tokenPath+"/audio.wav", header("Range", "bytes=2-4")); a.StatusCode != http.StatusPartialContent || a.body != "234" {
@@ -382,7 +382,7 @@ func TestASoundIsServedInParts(t *testing.T) {
 }
 
 func TestAPageUnderAPathKeepsToIt(t *testing.T) {
-	s := startChallenges(t, api.Config{Challenger: captcha(), PublicURL: "https://login.example/guard/"})
+	s := startChallenges(t, api.Config{Challenger: pictured(), PublicURL: "https://login.example/guard/"})
 	s.get(tokenPath).holds(t, http.StatusOK, `"/guard/challenges/token/image.png?lang=en"`, `"/guard/challenges/token/send?lang=en"`, `not "/challenges/`)
 }
 

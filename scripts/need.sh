@@ -1,5 +1,5 @@
 #!/bin/sh
-# need.sh go|redis|cc: make sure that a tool is there. Where apt-get can be used
+# need.sh go|redis|chromium|cc: make sure that a tool is there. Where apt-get can be used
 # (Debian, as root) it is installed; elsewhere the command to type is printed.
 set -eu
 
@@ -36,11 +36,14 @@ go)
 redis)
 	command -v redis-server >/dev/null || install redis-server redis
 	;;
+chromium)
+	command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || install chromium chromium
+	;;
 cc)
 	command -v "${CC:-cc}" >/dev/null || install build-essential gcc
 	;;
 *)
-	echo "usage: need.sh go|redis|cc" >&2
+	echo "usage: need.sh go|redis|chromium|cc" >&2
 	exit 2
 	;;
 esac

@@ -1,0 +1,299 @@
+package api_test
+
+import (
+	"context"
+	"fmt"
+	"html"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp/kb"
+
+	"github.com/guardd/guardd/api"
+	"github.com/guardd/guardd/api/client"
+	"github.com/guardd/guardd/escalation"
+	"github.com/guardd/guardd/escalation/captcha"
+)
+
+// town is a shop with a login, guardd beside it, and a mailbox: all that a
+// visitor with a browser meets. The clock is the test's.
+type town struct {
+	t     *testing.T
+	guard *escalation.Guard
+	shop  string // the shop's address
+	clock *clock
+
+	mu     sync.Mutex
+	digits string   // of the picture that was drawn last
+	mails  []string // codes
+}
+
+const rightPassword = "correct horse"
+
+// newTown guards the shop so that each guess meets the next rung: a first one
+// is free, then wait, picture, code.
+func newTown(t *testing.T, edits ...func(*escalation.Realm)) *town {
+	t.Helper()
+	w := &town{t: t, clock: newClock()}
+	shop := httptest.NewServer(http.HandlerFunc(w.login))
+	t.Cleanup(shop.Close)
+	w.shop = shop.URL
+	guardd := httptest.NewUnstartedServer(nil)
+
+	four := int64(4)
+	policy := escalation.DefaultPolicy()
+	realm := policy.Realms["default"]
+	realm.ReturnOrigins = []string{shop.URL}
+	realm.Flows = map[string]*escalation.Flow{"login": {Limits: []escalation.Limit{
+		{Tier: "account", Name: "burst", Capacity: &four, Delay: percent(t, "80%"), Captcha: percent(t, "60%"), Verify: percent(t, "35%")},
+	}}}
+	for _, edit := range edits {
+		edit(realm)
+	}
+	w.guard = realGuard(t, func(c *escalation.Config) {
+		c.Policy, c.Now = policy, w.clock.now.Load
+		c.Renderer, c.Deliver = (*peeker)(w), map[string]escalation.Deliverer{"default": (*mailbox)(w), "shop": (*mailbox)(w)}
+		c.PublicURL = "http://" + guardd.Listener.Addr().String()
+	})
+	t.Cleanup(func() { w.guard.Close(context.Background()) })
+	guardd.Config = api.NewServer(api.Challenges(api.Config{Challenger: w.guard, PublicURL: "http://" + guardd.Listener.Addr().String()}), nil)
+	guardd.Start()
+	t.Cleanup(guardd.Close)
+	return w
+}
+
+func percent(t *testing.T, text string) (p escalation.Percent) {
+	t.Helper()
+	if err := p.UnmarshalText([]byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// login is what a shop has to do: ask, send a refused visitor to the page that
+// the challenge names, and carry the proof that he comes back with.
+func (w *town) login(rw http.ResponseWriter, r *http.Request) {
+	if r.URL.Path != "/login" {
+		http.NotFound(rw, r)
+		return
+	}
+	say := ""
+	if r.Method == http.MethodPost {
+		v, err := w.guard.Check(r.Context(), &escalation.Attempt{Account: r.PostFormValue("user"), IP: "192.0.2.1",
+			Proof: r.PostFormValue("proof"), ReturnURL: w.shop + "/login?user=" + url.QueryEscape(r.PostFormValue("user"))})
+		switch {
+		case err != nil:
+			w.t.Errorf("check: %v", err)
+		case !v.Proceed:
+			http.Redirect(rw, r, v.Challenge.Page, http.StatusSeeOther)
+			return
+		case r.PostFormValue("password") != rightPassword:
+			say = "The password is wrong."
+		default:
+			say = "Welcome back."
+		}
+	}
+	rw.Header().Set("Content-Type", "text/html; charset=utf-8")
+	fmt.Fprintf(rw, `<!doctype html><html lang="en"><meta name="viewport" content="width=device-width"><link rel="icon" href="data:,"><title>Shop</title><h1>Shop</h1><p>%s<form method="post" action="/login">
+<input type="hidden" name="proof" value="%s"><label>User <input name="user" value="%s"></label>
+<label>Password <input name="password" type="password" id="password"></label><button>Sign in</button></form>`,
+		say, html.EscapeString(r.URL.Query().Get(client.ReturnParameter)), html.EscapeString(r.FormValue("user")))
+}
+
+// peeker draws as guardd does, and remembers what: a test cannot read it off.
+type peeker town
+
+var draw = new(captcha.Renderer)
+
+func (w *peeker) saw(digits []byte) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.digits = ""
+	for _, d := range digits {
+		w.digits += string('0' + rune(d))
+	}
+}
+
+func (w *peeker) Image(id string, digits []byte) (*escalation.Media, error) {
+	w.saw(digits)
+	return draw.Image(id, digits)
+}
+
+func (w *peeker) Audio(id string, digits []byte, lang string) (*escalation.Media, error) {
+	w.saw(digits)
+	return draw.Audio(id, digits, lang)
+}
+
+// mailbox is the account owner's.
+type mailbox town
+
+func (w *mailbox) Deliver(_ context.Context, m *escalation.Message) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if m.Kind == escalation.MessageCode {
+		w.mails = append(w.mails, m.Code)
+	}
+	return nil
+}
+
+func (w *town) seen() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.digits
+}
+
+// code waits for the n-th mail.
+func (w *town) code(n int) string {
+	w.t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for late := time.After(10 * time.Second); ; {
+		w.mu.Lock()
+		mails := w.mails
+		w.mu.Unlock()
+		if len(mails) >= n {
+			return mails[n-1]
+		}
+		select {
+		case <-tick.C:
+		case <-late:
+			w.t.Fatalf("mail %d never came", n)
+		}
+	}
+}
+
+// signIn tries a password, by keyboard.
+func (w *town) signIn(b *browser, password string) { b.t.Helper(); b.fill("#password", password) }
+
+// climb has a visitor type wrong passwords up to the last rung, pass each, and
+// get in at last.
+func (w *town) climb(b *browser, wait func()) {
+	b.visit(w.shop + "/login?user=alice")
+	w.signIn(b, "wrong 1")
+	b.reads("The password is wrong.")
+
+	w.signIn(b, "wrong 2")
+	b.reads("You can continue")
+	b.fits()
+	b.shoot("wait")
+	wait()
+	b.await("location.search.includes('" + client.ReturnParameter + "=')")
+	w.signIn(b, "wrong 2")
+	b.reads("The password is wrong.")
+
+	w.signIn(b, "wrong 3")
+	b.reads("Type the digits")
+	b.await("document.images[0].complete")
+	b.fits()
+	b.shoot("captcha")
+	b.fill("#digits", "0")
+	b.reads("That was not right.")
+	b.await("document.images[0].complete && document.activeElement.id == 'digits'")
+	b.shoot("wrong")
+	b.tab("[name=another]")
+	first := w.seen()
+	b.press(" ")
+	b.reads("Here is another picture.")
+	b.await("document.images[0].complete")
+	if again := w.seen(); again == first {
+		b.fail("the same picture again: %s", again)
+	}
+	digits := w.seen()
+	b.fill("#digits", digits[:3]+" "+digits[3:])
+	b.await("location.search.includes('" + client.ReturnParameter + "=')")
+	w.signIn(b, "wrong 3")
+	b.reads("The password is wrong.")
+
+	w.signIn(b, "wrong 4")
+	b.reads("We send a code")
+	b.fits()
+	b.shoot("verify")
+	b.tab("form[action*='/send'] button")
+	b.press(kb.Enter)
+	b.reads("a code is on its way")
+	b.await("document.activeElement.id == 'code'")
+	b.shoot("sent")
+	code := w.code(1)
+	b.fill("#code", "not the code")
+	b.reads("The code was not right.")
+	b.fill("#code", " "+strings.ToLower(code[:5])+" "+code[5:])
+	b.await("location.search.includes('" + client.ReturnParameter + "=')")
+	w.signIn(b, rightPassword)
+	b.reads("Welcome back.")
+}
+
+func TestAVisitorPassesEveryRungByKeyboardOnAPhone(t *testing.T) {
+	b, w := openBrowser(t), newTown(t)
+	w.climb(b, func() { w.clock.forward(2 * time.Second) }) // the page goes on by itself
+}
+
+func TestAVisitorPassesEveryRungWithoutJavaScript(t *testing.T) {
+	b, w := openBrowser(t), newTown(t)
+	b.withoutJavaScript()
+	w.climb(b, func() {
+		if b.is("!document.querySelector('#pow').closest('section').hidden") {
+			b.fail("a proof of work is offered, and nothing can do it")
+		}
+		b.tab("#wait button")
+		b.press(kb.Enter)
+		b.reads("That was a little early.")
+		w.clock.forward(2 * time.Second)
+		b.tab("#wait button")
+		b.press(kb.Enter)
+	})
+}
+
+func TestABrowserWorksInPlaceOfItsVisitor(t *testing.T) {
+	b, w := openBrowser(t), newTown(t)
+	b.visit(w.shop + "/login?user=alice")
+	w.signIn(b, "wrong 1")
+	b.reads("The password is wrong.")
+	w.signIn(b, "wrong 2")
+	b.reads("Let this device calculate")
+	b.tab("#pow-start")
+	b.press(kb.Enter) // the guard's clock stands still: no wait will pass
+	b.await("location.search.includes('" + client.ReturnParameter + "=')")
+	w.signIn(b, rightPassword)
+	b.reads("Welcome back.")
+}
+
+// What a visitor has begun to type is not taken away when a wait is over.
+func TestAWaitInterruptsNobody(t *testing.T) {
+	b, w := openBrowser(t), newTown(t)
+	b.visit(w.shop + "/login?user=alice")
+	w.signIn(b, "wrong 1")
+	b.reads("The password is wrong.")
+	w.signIn(b, "wrong 2")
+	b.reads("You can continue in")
+	b.tab("#code")
+	b.press("half")
+	w.clock.forward(2 * time.Second)
+	b.reads("You can continue now.")
+	b.await("document.getElementById('code').value == 'half'")
+	b.tab("#wait button")
+	b.press(kb.Enter)
+	b.await("location.search.includes('" + client.ReturnParameter + "=')")
+}
+
+func TestAPageIsReadInTheVisitorsLanguage(t *testing.T) {
+	b, w := openBrowser(t), newTown(t)
+	b.speaking("ru-RU,ru;q=0.9")
+	b.visit(w.shop + "/login?user=alice")
+	w.signIn(b, "wrong 1")
+	b.reads("The password is wrong.")
+	w.signIn(b, "wrong 2")
+	b.reads("Подтвердите, что это вы")
+	b.fits()
+	b.tab("a[hreflang=pt]")
+	b.press(kb.Enter)
+	b.reads("Confirme que é você")
+	b.fits()
+	b.tab("form[action*='/send'] button")
+	b.press(kb.Enter)
+	b.reads("um código está a caminho")
+}
