@@ -56,7 +56,8 @@ type Code struct {
 	Serial int64
 	// Sent is when; Until is when its life ends. Microseconds.
 	Sent, Until int64
-	// Nth is its number among those sent within 24 hours, from 1.
+	// Nth is its number among those sent within 24 hours, from 1; 16 is the
+	// sixteenth or a later one.
 	Nth int
 }
 

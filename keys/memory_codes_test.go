@@ -36,12 +36,15 @@ func fill(t *testing.T, m *Memory) (kept map[string]Code) {
 
 // stranded is an account that has no room.
 func stranded(t *testing.T, m *Memory) string {
-	for i := 0; ; i++ {
+	t.Helper()
+	for i := range 1000 {
 		name := fmt.Sprint("newcomer", i)
 		if _, err := press(t, m, name, Proof{}); err != nil {
 			return name
 		}
 	}
+	t.Fatal("every newcomer has room")
+	return ""
 }
 
 func image(id string, now int64) Proof {
@@ -53,7 +56,7 @@ func TestWithoutRoomNoCodeIsForgottenAndNobodyIsKeptOut(t *testing.T) {
 	kept := fill(t, m)
 	name := stranded(t, m)
 	ans, err := press(t, m, name, image("good", *now))
-	if !errors.Is(err, ErrNoStore) || ans.State != CodeSent || ans.Proof != ProofUsed || ans.Code.Until <= *now {
+	if !errors.Is(err, ErrNoStore) || ans.State != CodeSent || ans.Proof != ProofUsed || ans.Code.Until != (Quarter(*now)+2)*900*Second {
 		t.Errorf("a newcomer who solves an image: %+v %v", ans, err)
 	}
 	if ans, _ := press(t, m, name, image("good", *now)); ans.State != CodePriced || ans.Proof != ProofSpent {
@@ -86,11 +89,50 @@ func TestWithoutRoomForAnImageItCountsForACode(t *testing.T) {
 	for i := range 3000 {
 		mustTake(t, m, &Ask{Rules: r, Keys: []string{"a"}, Cost: 1, Proof: captchaProof(i, Captcha)})
 	}
-	name := stranded(t, m)
+	name, before := stranded(t, m), m.Stats().Marks
 	for i := range 100 {
 		if ans, _ := press(t, m, name, image(fmt.Sprint("more", i), *now)); ans.State != CodeSent {
 			t.Fatalf("image %d: %+v", i, ans)
 		}
+	}
+	if after := m.Stats().Marks; after > before {
+		t.Errorf("%d marks became %d", before, after)
+	}
+}
+
+func TestAFloodOfAddressesFreesNoSender(t *testing.T) {
+	m, now := clocked(MemoryConfig{Marks: 64 * 16})
+	from := func(address string, account int) CodeAnswer {
+		var ans CodeAnswer
+		key := fmt.Sprint("code", account)
+		if err := m.SendCode(t.Context(), &CodeAsk{Key: key, SenderKey: address, Account: Account{byte(account)}}, &ans); err != nil {
+			t.Fatal(err)
+		}
+		if ans.State == CodeSent { // so that the next address can send too
+			if ok, err := m.SpendCode(t.Context(), key, ans.Code.Serial, 0); !ok {
+				t.Fatal(ok, err)
+			}
+		}
+		return ans
+	}
+	for account := range 3 {
+		from("first", account)
+	}
+	*now += Day - 1
+	sent := 0
+	for i := range 1000 {
+		if from(fmt.Sprint("address", i), i%3).State == CodeSent {
+			sent++
+		}
+	}
+	if sent < 50 || sent > 64*2 {
+		t.Errorf("%d addresses sent for nothing with room for 128", sent)
+	}
+	if ans := from("first", 2); ans.State != CodeSent {
+		t.Errorf("one of its own three: %+v", ans)
+	}
+	if ans := from("first", 3); ans.State != CodePriced {
+		t.Errorf("a fourth account within a day: %+v", ans)
 	}
 }
 

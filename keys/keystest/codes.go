@@ -215,6 +215,7 @@ var codeBehaviours = []codeBehaviour{
 		a := s.ask(5, "192.0.2.1")
 		a.Proof = s.image("fifth")
 		s.wants("a fifth, paid", a, keys.CodeSent, keys.ProofUsed)
+		s.wants("the paid one", s.ask(5, "192.0.2.9"), keys.CodeLives, keys.ProofNone)
 		b := s.ask(6, "192.0.2.1")
 		b.Proof = a.Proof
 		s.wants("the image again", b, keys.CodePriced, keys.ProofSpent)
@@ -223,6 +224,42 @@ var codeBehaviours = []codeBehaviour{
 		s.now++
 		s.wants("a day later", s.ask(7, "192.0.2.1"), keys.CodeSent, keys.ProofNone)
 		s.wants("the next", s.ask(8, "192.0.2.1"), keys.CodePriced, keys.ProofNone)
+	}},
+	{"a sender who must pay pays for nothing that is not sent", func(s *codeSubject) {
+		for i := byte(1); i <= 3; i++ {
+			s.send(s.ask(i, "192.0.2.1"))
+		}
+		c := s.send(s.ask(4, "192.0.2.9")).Code
+		for i, want := range []keys.CodeState{keys.CodeAgain, keys.CodeAgain, keys.CodeAgain, keys.CodeLives} {
+			a := s.ask(4, "192.0.2.1")
+			a.Proof = s.image(fmt.Sprint(i))
+			proof := keys.ProofUsed
+			if want == keys.CodeLives {
+				proof = keys.ProofNone
+			}
+			if got := s.wants(fmt.Sprint("image ", i), a, want, proof); got != c {
+				s.t.Errorf("%+v, but %+v lives", got, c)
+			}
+		}
+	}},
+	{"a proof of two uses pays twice", func(s *codeSubject) {
+		s.send(s.ask(1, "192.0.2.1"))
+		a := s.ask(1, "192.0.2.1")
+		a.Proof = s.image("p")
+		a.Proof.Uses = 2
+		s.wants("once", a, keys.CodeAgain, keys.ProofUsed)
+		s.wants("twice", a, keys.CodeAgain, keys.ProofUsed)
+		s.wants("three times", a, keys.CodeLives, keys.ProofSpent)
+	}},
+	{"an owner who uses up code after code gets the next", func(s *codeSubject) {
+		for i := range 40 {
+			c := s.wants("the last is spent", s.ask(1, "192.0.2.1"), keys.CodeSent, keys.ProofNone)
+			if c.Nth != min(i+1, 16) || c.Until != s.now+keys.CodeLife(i+1) {
+				s.t.Errorf("code %d is %+v", i+1, c)
+			}
+			s.spends("the newest", c.Serial, true)
+			s.now += minute
+		}
 	}},
 	{"a later mail to an account keeps its sender's memory of it", func(s *codeSubject) {
 		for i := byte(1); i <= 3; i++ {

@@ -58,13 +58,19 @@ func (s *Store) SendCode(ctx context.Context, a *keys.CodeAsk, ans *keys.CodeAns
 	if err != nil {
 		return err
 	}
+	return wrap(name, readSent(a, r, now, ans))
+}
+
+// readSent fills ans from a reply of send.lua. Another's would be a mail whose
+// code nobody can spend.
+func readSent(a *keys.CodeAsk, r reply, now int64, ans *keys.CodeAnswer) error {
 	*ans = keys.CodeAnswer{Now: now, Code: r.code(), State: keys.CodeState(r.from(0, uint8(keys.CodeAgain))),
 		Proof: keys.ProofState(r.from(0, uint8(keys.ProofInvalid)))}
-	if len(r.s) < len(a.Account) || r.s[:len(a.Account)] != string(a.Account[:]) {
-		return wrap(name, errReply) // another's: its serial would make a code that nobody can spend
+	if r.s != string(a.Account[:]) {
+		return errReply
 	}
-	r.s = r.s[len(a.Account):]
-	return wrap(name, r.end())
+	r.s = ""
+	return r.end()
 }
 
 // What code.lua is to do.
@@ -88,13 +94,19 @@ func (s *Store) code(ctx context.Context, name string, deed uint8, key string, s
 	if err != nil {
 		return live, false, err
 	}
+	live, done, err = readCode(serial, r)
+	return live, done, wrap(name, err)
+}
+
+// readCode reads a reply of code.lua about serial.
+func readCode(serial int64, r reply) (live keys.Code, done bool, err error) {
 	live = r.code()
 	if r.number() != serial {
-		r.bad = true // another's
+		r.bad = true // another's would pass for one's own code
 	}
 	done = r.from(0, 1) == 1
 	if err := r.end(); err != nil {
-		return keys.Code{}, false, wrap(name, err)
+		return keys.Code{}, false, err
 	}
 	return live, done, nil
 }

@@ -78,35 +78,39 @@ func TestCodesLiveAsLongAsTheyCount(t *testing.T) {
 func TestCodeCallsGivenUpOnChangeNothingWhenRedisWakes(t *testing.T) {
 	server := redistest.Start(t)
 	long := open(t, server)
-	c, err := Open(server.URL(), 20*time.Millisecond)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	short := New(Config{Client: c, Deadline: 20 * time.Millisecond})
-	if err := short.Load(t.Context()); err != nil { // which also learns Redis's clock
-		t.Fatal(err)
-	}
 	a, b := codeAsk(0), codeAsk(0)
 	b.Key = "gd:{t/0}:code:b"
 	live := send(t, long, a).Code
-
-	server.Pause()
-	for name, call := range map[string]func() error{
-		"send":   func() error { return short.SendCode(context.Background(), b, &keys.CodeAnswer{}) },
-		"spend":  func() error { _, err := short.SpendCode(context.Background(), a.Key, live.Serial, 0); return err },
-		"unsend": func() error { return short.UnsendCode(context.Background(), a.Key, live.Serial, 0) },
-		"tally": func() error {
-			_, _, err := short.Tally(context.Background(), "gd:{t/0}:tally:a:b", 0, keys.Day)
+	for name, call := range map[string]func(ctx context.Context, s *Store) error{
+		"send": func(ctx context.Context, s *Store) error { return s.SendCode(ctx, b, &keys.CodeAnswer{}) },
+		"spend": func(ctx context.Context, s *Store) error {
+			_, err := s.SpendCode(ctx, a.Key, live.Serial, 0)
+			return err
+		},
+		"unsend": func(ctx context.Context, s *Store) error { return s.UnsendCode(ctx, a.Key, live.Serial, 0) },
+		"tally": func(ctx context.Context, s *Store) error {
+			_, _, err := s.Tally(ctx, "gd:{t/0}:tally:a:b", 0, keys.Day)
 			return err
 		},
 	} {
-		if err := call(); !errors.Is(err, context.DeadlineExceeded) || Kind(err) != "timeout" {
+		c, err := Open(server.URL(), 20*time.Millisecond)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		short := New(Config{Client: c, Deadline: 20 * time.Millisecond})
+		if err := short.Load(t.Context()); err != nil { // which also learns Redis's clock
+			t.Fatal(err)
+		}
+		server.Pause()
+		if err := call(context.Background(), short); !errors.Is(err, context.DeadlineExceeded) || Kind(err) != "timeout" {
 			t.Errorf("%s while the server hangs: %v (%s)", name, err, Kind(err))
 		}
+		server.Resume()
+		if err := long.raw.Ping(t.Context()).Err(); err != nil {
+			t.Fatal(err)
+		}
 	}
-	server.Resume()
-
 	if got, err := long.LiveCode(t.Context(), a.Key, 0); err != nil || got != live {
 		t.Errorf("%+v lives (%v), not %+v", got, err, live)
 	}
@@ -115,6 +119,33 @@ func TestCodeCallsGivenUpOnChangeNothingWhenRedisWakes(t *testing.T) {
 	}
 	if n, _, err := long.Tally(t.Context(), "gd:{t/0}:tally:a:b", 0, keys.Day); err != nil || n != 1 {
 		t.Errorf("event %d (%v): one given up on was counted", n, err)
+	}
+}
+
+func TestAnothersReplyIsNoCode(t *testing.T) {
+	a := codeAsk(now)
+	var c call
+	c.number(5, 6, 7, 1)
+	sent := string(append(append(c.head, uint8(keys.CodeSent), 0), a.Account[:]...))
+	var ans keys.CodeAnswer
+	if err := readSent(a, reply{s: sent}, now, &ans); err != nil || ans.State != keys.CodeSent || ans.Code.Serial != 5 {
+		t.Errorf("%+v %v", ans, err)
+	}
+	other := *a
+	other.Account = keys.Account{9}
+	if err := readSent(&other, reply{s: sent}, now, &ans); err == nil {
+		t.Error("another account's reply is read as one's own")
+	}
+	if err := readSent(a, reply{s: sent + "x"}, now, &ans); err == nil {
+		t.Error("a reply that is too long is read")
+	}
+	c.number(5)
+	spent := string(append(c.head, 1))
+	if live, done, err := readCode(5, reply{s: spent}); err != nil || !done || live.Serial != 5 {
+		t.Errorf("%+v %v %v", live, done, err)
+	}
+	if _, done, err := readCode(4, reply{s: spent}); err == nil || done {
+		t.Error("another code's reply is read as one's own")
 	}
 }
 
