@@ -28,6 +28,9 @@ type config struct {
 	AdminListen string `yaml:"admin_listen"`
 	AdminOpen   bool   `yaml:"admin_open"`
 
+	ChallengeListen string `yaml:"challenge_listen"`
+	PublicURL       string `yaml:"public_url"`
+
 	Redis         string   `yaml:"redis"`
 	RedisDeadline duration `yaml:"redis_deadline"`
 	Instances     int      `yaml:"instances"`
@@ -49,6 +52,8 @@ type config struct {
 	policy *escalation.Policy
 	// secrets are those of SecretFile; nil where there is none.
 	secrets *escalation.Secrets
+	// reach is by realm of policy.
+	reach map[string]reach
 	// warnings are for the log: nothing that keeps guardd from running.
 	warnings []string
 }
@@ -145,6 +150,7 @@ func (c *config) loadPolicy(file string, bad *faults) {
 		r.Pepper = pepper[0]
 	}
 	validatePolicy(p, bad)
+	c.loadReach(file, p, bad)
 	c.policy = p
 }
 
@@ -242,6 +248,7 @@ func (c *config) differs(b *config) (names []string) {
 
 func (c *config) check(bad *faults) {
 	c.checkListeners(bad)
+	c.checkPublicURL(bad)
 	c.checkKeys(bad)
 	if c.Redis != "" {
 		if client, err := redisstore.Open(c.Redis, time.Second); err != nil {
@@ -286,6 +293,9 @@ func (c *config) checkListeners(bad *faults) {
 	}
 	if !at("listen", c.Listen) && len(c.APIKeys) == 0 {
 		bad.add("listen", "%s is not a loopback address: api_keys are needed", c.Listen)
+	}
+	if c.ChallengeListen != "" {
+		at("challenge_listen", c.ChallengeListen) // browsers have no key
 	}
 	if !at("admin_listen", c.AdminListen) && !c.AdminOpen {
 		bad.add("admin_listen", "%s is not a loopback address: needs admin_open: true (whoever reaches it can read the metrics)", c.AdminListen)

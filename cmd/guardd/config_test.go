@@ -136,6 +136,13 @@ func TestFaultsOfConfigurationsAreRefusedByName(t *testing.T) {
 		{"no secret file", "secret_file: nowhere", "secret_file: open "},
 		{"no policy file", "policy: nowhere", "policy: open "},
 		{"policy and realms", "policy: x\nrealms: {default: {delivery: {driver: log}}}", "policy: names a file, but realms are given here too"},
+		{"a page's listener without port", "challenge_listen: 0.0.0.0", "challenge_listen: \"0.0.0.0\" is not host:port"},
+		{"a public URL that is none", "public_url: login.example.com", "public_url: must be like https://login.example.com"},
+		{"a public URL with a query", "public_url: 'https://login.example.com/?a'", "public_url: must be like https://login.example.com"},
+		{"no delivery secret", "realms: {default: {delivery: {driver: webhook, url: 'https://app.example.com/', secret_file: nowhere}}}", "realms.default.delivery.secret_file: open "},
+		{"no such delivery", "realms: {default: {delivery: {driver: pigeon}}}", "realms.default.delivery.driver: "},
+		{"a provider without key", "realms: {default: {delivery: {driver: log}, providers: [{name: turnstile}]}}", "realms.default.providers[0].site_key: "},
+		{"no provider secret", "realms: {default: {delivery: {driver: log}, providers: [{name: turnstile, site_key: k, hosts: [a.example], secret_file: nowhere}]}}", "realms.default.providers[0].secret_file: open "},
 		{"no pepper file", "realms: {default: {delivery: {driver: log}, pepper_file: nowhere}}", "realms.default.pepper_file: open "},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -151,7 +158,7 @@ func TestKeysAndLoopbackListenersAreAccepted(t *testing.T) {
 	for _, yaml := range []string{
 		"listen: '[::1]:0'", "listen: localhost:0", "listen: 127.8.9.1:80",
 		"listen: 0.0.0.0:8080\napi_keys: [{name: shop, sha256: " + strings.ToUpper(someSum) + ", realms: [default]}]",
-		"admin_listen: 0.0.0.0:8081\nadmin_open: true",
+		"admin_listen: 0.0.0.0:8081\nadmin_open: true", "challenge_listen: 0.0.0.0:8082\npublic_url: https://login.example.com/guardd",
 	} {
 		if _, err := loadWith(t, yaml, nil); err != nil {
 			t.Errorf("%s: %v", yaml, err)
@@ -226,7 +233,7 @@ func TestExampleConfigurationIsTheDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	opts := cmp.Options{cmp.AllowUnexported(config{}), cmpopts.IgnoreFields(config{}, "Realms"), cmpopts.EquateEmpty(),
+	opts := cmp.Options{cmp.AllowUnexported(config{}), cmpopts.IgnoreFields(config{}, "Realms", "reach"), cmpopts.EquateEmpty(),
 		cmpopts.IgnoreUnexported(escalation.Policy{}, escalation.Percent{}, escalation.Refill{}, escalation.Duration{}), byText()}
 	if d := cmp.Diff(plain, example, opts); d != "" {
 		t.Errorf("the example is not the defaults (-default +example):\n%s", d)

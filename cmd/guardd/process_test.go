@@ -30,6 +30,7 @@ const patience = 20 * time.Second
 type process struct {
 	cmd            *exec.Cmd
 	service, admin string // URLs
+	challenges     string
 	done           chan struct{}
 	err            error // of Wait, once done is closed
 
@@ -57,11 +58,11 @@ func startProcess(dir string, environ []string, args ...string) (*process, error
 		p.kill()
 		return nil, err
 	}
-	var said struct{ Service, Admin string }
+	var said struct{ Service, Admin, Challenges string }
 	if err := json.Unmarshal([]byte(line), &said); err != nil {
 		return nil, err
 	}
-	p.service, p.admin = said.Service, said.Admin
+	p.service, p.admin, p.challenges = said.Service, said.Admin, said.Challenges
 	return p, nil
 }
 

@@ -13,12 +13,12 @@ import (
 // TestScripts drives the real binary with the scripts in testdata/script. Beside
 // testscript's own commands they have:
 //
-//	up [flags]        start guardd serve on free ports; sets $SERVICE and $ADMIN
+//	up [flags]        start guardd serve on free ports; sets $SERVICE, $CHALLENGES and $ADMIN
 //	signal NAME       send HUP, TERM or INT to it
-//	await TEXT        wait until its log says TEXT
+//	await TEXT        wait until its log says TEXT; token then reads that line
 //	ended [code]      wait for its end, and expect the exit code (0; -1: killed)
 //	down [code]       signal TERM, then ended
-//	token NAME FIELD  set $NAME to a JSON string field of the last stdout
+//	token NAME FIELD  set $NAME to a JSON string field of the last stdout, or awaited line
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
@@ -42,7 +42,10 @@ func TestScripts(t *testing.T) {
 
 type upKey struct{}
 
-type upState struct{ *process }
+type upState struct {
+	*process
+	awaited string // the line that await found, until token has read it
+}
 
 func scriptUp(ts *testscript.TestScript, neg bool, args []string) {
 	u := ts.Value(upKey{}).(*upState)
@@ -52,6 +55,7 @@ func scriptUp(ts *testscript.TestScript, neg bool, args []string) {
 	u.process = p
 	ts.Setenv("SERVICE", p.service)
 	ts.Setenv("ADMIN", p.admin)
+	ts.Setenv("CHALLENGES", p.challenges)
 }
 
 func scriptSignal(ts *testscript.TestScript, neg bool, args []string) {
@@ -60,8 +64,10 @@ func scriptSignal(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 func scriptAwait(ts *testscript.TestScript, neg bool, args []string) {
-	_, err := ts.Value(upKey{}).(*upState).awaitLog(strings.Join(args, " "))
+	u := ts.Value(upKey{}).(*upState)
+	line, err := u.awaitLog(strings.Join(args, " "))
 	ts.Check(err)
+	u.awaited = line
 }
 
 func scriptDown(ts *testscript.TestScript, neg bool, args []string) {
@@ -84,10 +90,14 @@ func scriptEnded(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 func scriptToken(ts *testscript.TestScript, neg bool, args []string) {
-	_, rest, ok := strings.Cut(ts.ReadFile("stdout"), `"`+args[1]+`":"`)
+	u, text := ts.Value(upKey{}).(*upState), ts.ReadFile("stdout")
+	if u.awaited != "" {
+		text, u.awaited = u.awaited, ""
+	}
+	_, rest, ok := strings.Cut(text, `"`+args[1]+`":"`)
 	value, _, ok2 := strings.Cut(rest, `"`)
 	if !ok || !ok2 {
-		ts.Fatalf("no field %s in %s", args[1], ts.ReadFile("stdout"))
+		ts.Fatalf("no field %s in %s", args[1], text)
 	}
 	ts.Setenv(args[0], value)
 }

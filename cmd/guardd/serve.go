@@ -58,6 +58,7 @@ type server struct {
 	guard   *escalation.Guard
 
 	service, admin endpoint
+	challenges     endpoint // without a listener, service serves them
 	draining       atomic.Bool
 	outageLogged   atomic.Pointer[time.Time]
 	// ready asks the shared store whether it is there.
@@ -94,11 +95,16 @@ func (s *server) run(ctx context.Context) (err error) {
 	signal.Notify(hup, syscall.SIGHUP)
 	defer signal.Stop(hup)
 
-	failed := make(chan error, 2)
-	for _, e := range []*endpoint{&s.service, &s.admin} {
+	endpoints := []*endpoint{&s.service, &s.admin}
+	pages := s.service.url()
+	if s.challenges.server != nil {
+		endpoints, pages = append(endpoints, &s.challenges), s.challenges.url()
+	}
+	failed := make(chan error, len(endpoints))
+	for _, e := range endpoints {
 		go func() { failed <- e.server.Serve(e.listener) }()
 	}
-	s.log.Info("listening", "service", s.service.url(), "admin", s.admin.url(), "version", buildInfo().version)
+	s.log.Info("listening", "service", s.service.url(), "challenges", pages+"/challenges", "admin", s.admin.url(), "version", buildInfo().version)
 	for {
 		select {
 		case <-hup:
@@ -123,7 +129,11 @@ func (s *server) drain() error {
 	time.Sleep(time.Duration(s.config.DrainNotice))
 	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(s.config.Drain))
 	defer cancel()
-	if err := s.service.server.Shutdown(ctx); err != nil {
+	err := s.service.server.Shutdown(ctx)
+	if s.challenges.server != nil {
+		err = errors.Join(err, s.challenges.server.Shutdown(ctx))
+	}
+	if err != nil {
 		return fmt.Errorf("requests were cut off after %s: %w", s.config.Drain, err)
 	}
 	s.log.Info("stopped")
@@ -135,7 +145,7 @@ func (s *server) drain() error {
 func (s *server) reload() {
 	c, err := s.reread()
 	if err == nil {
-		err = s.guard.SetPolicy(c.policy)
+		err = s.swapPolicy(c)
 	}
 	if err != nil {
 		s.metrics.reloaded(nil)
@@ -150,6 +160,14 @@ func (s *server) reload() {
 	}
 	s.metrics.reloaded(c.policy)
 	s.log.Info("policy reloaded", "realms", len(c.policy.Realms))
+}
+
+func (s *server) swapPolicy(c *config) error {
+	deliver, providers, err := c.connect(s.log)
+	if err != nil {
+		return err
+	}
+	return s.guard.Reload(c.policy, deliver, providers)
 }
 
 // readiness is what /readyz says: decisions are possible unless draining, with the shared

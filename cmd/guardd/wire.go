@@ -11,6 +11,7 @@ import (
 
 	"github.com/guardd/guardd/api"
 	"github.com/guardd/guardd/escalation"
+	"github.com/guardd/guardd/escalation/captcha"
 	"github.com/guardd/guardd/keys"
 	"github.com/guardd/guardd/keys/redisstore"
 )
@@ -34,13 +35,16 @@ func (s *server) build() error {
 	if s.guard, err = s.openGuard(store); err != nil {
 		return err
 	}
+	s.undo.push(s.closeGuard)
 	return s.openListeners()
 }
 
-// store counts, and remembers revocations.
+// store counts, and remembers revocations, answers and codes.
 type store interface {
 	keys.Store
 	keys.Records
+	keys.Tallies
+	keys.Codes
 }
 
 // openStore returns the embedded twin, or Redis with the twin behind it. It
@@ -103,9 +107,14 @@ func (s *server) openGuard(st store) (*escalation.Guard, error) {
 	if s.config.Shadow {
 		s.log.Warn("shadow mode: every attempt is allowed, would says what it would have been")
 	}
+	deliver, providers, err := s.config.connect(s.log)
+	if err != nil {
+		return nil, err
+	}
 	return escalation.New(escalation.Config{
-		Store: st, Records: st, Policy: s.config.policy, Secrets: secrets,
+		Store: st, Records: st, Tallies: st, Codes: st, Policy: s.config.policy, Secrets: secrets,
 		Shadow: s.config.Shadow, Instances: s.config.Instances,
+		Renderer: captcha.Renderer{}, Deliver: deliver, Providers: providers, PublicURL: s.config.PublicURL,
 	})
 }
 
@@ -133,9 +142,13 @@ func (s *server) openListeners() (err error) {
 	}
 	s.undo.push(s.admin.close)
 
-	s.service.server = api.NewServer(api.Service(api.Config{
+	service, err := s.openChallenges(api.Service(api.Config{
 		Guard: s.guard, Keys: s.apiKeys(), Log: s.log, Observer: s.metrics, Draining: s.draining.Load,
-	}), s.log)
+	}))
+	if err != nil {
+		return err
+	}
+	s.service.server = api.NewServer(service, s.log)
 	s.admin.server = api.NewServer(api.Admin(api.AdminConfig{
 		Metrics: s.metrics.handler(), Ready: s.readiness, Pprof: !s.config.AdminOpen,
 	}), s.log)
