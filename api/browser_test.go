@@ -37,7 +37,7 @@ const rightPassword = "correct horse"
 
 // newTown guards the shop so that each guess meets the next rung: a first one
 // is free, then wait, picture, code.
-func newTown(t *testing.T, edits ...func(*escalation.Realm)) *town {
+func newTown(t *testing.T, providers ...escalation.Provider) *town {
 	t.Helper()
 	w := &town{t: t, clock: newClock()}
 	shop := httptest.NewServer(http.HandlerFunc(w.login))
@@ -52,12 +52,10 @@ func newTown(t *testing.T, edits ...func(*escalation.Realm)) *town {
 	realm.Flows = map[string]*escalation.Flow{"login": {Limits: []escalation.Limit{
 		{Tier: "account", Name: "burst", Capacity: &four, Delay: percent(t, "80%"), Captcha: percent(t, "60%"), Verify: percent(t, "35%")},
 	}}}
-	for _, edit := range edits {
-		edit(realm)
-	}
 	w.guard = realGuard(t, func(c *escalation.Config) {
 		c.Policy, c.Now = policy, w.clock.now.Load
 		c.Renderer, c.Deliver = (*peeker)(w), map[string]escalation.Deliverer{"default": (*mailbox)(w), "shop": (*mailbox)(w)}
+		c.Providers = map[string][]escalation.Provider{"default": providers}
 		c.PublicURL = "http://" + guardd.Listener.Addr().String()
 	})
 	t.Cleanup(func() { w.guard.Close(context.Background()) })
@@ -296,4 +294,85 @@ func TestAPageIsReadInTheVisitorsLanguage(t *testing.T) {
 	b.tab("form[action*='/send'] button")
 	b.press(kb.Enter)
 	b.reads("um código está a caminho")
+}
+
+// A mail that is lost does not lock its owner out until the code has died.
+func TestALostMailIsSentAgainForAPicture(t *testing.T) {
+	b, w := openBrowser(t), newTown(t)
+	b.visit(w.shop + "/login?user=alice")
+	w.signIn(b, "wrong 1")
+	b.reads("The password is wrong.")
+	w.signIn(b, "wrong 2")
+	b.reads("Send me a code")
+	for range 2 {
+		b.tab("form[action*='/send'] button")
+		b.press(kb.Enter)
+		b.await("document.readyState == 'complete' && document.activeElement.id == 'code'")
+	}
+	b.reads("A code was sent earlier")
+	b.await("document.images[0].complete")
+	b.shoot("again")
+	b.fits()
+	b.fill("#price", "0")
+	b.reads("That was not right.")
+	b.await("document.images[0].complete")
+	b.fill("#price", w.seen())
+	b.reads("a code is on its way")
+	if first, again := w.code(1), w.code(2); first != again {
+		t.Errorf("%s was sent first, then %s", first, again)
+	}
+	b.fill("#code", w.code(2))
+	b.await("location.search.includes('" + client.ReturnParameter + "=')")
+}
+
+// vendor is a third party whose widget is a script of its own, as the real
+// ones' are: it answers with what it was shown for.
+type vendor struct{ name, script string }
+
+func (v *vendor) Name() string    { return v.name }
+func (v *vendor) SiteKey() string { return "site" }
+func (v *vendor) Script() string  { return v.script }
+func (v *vendor) Action() string  { return "guardd" }
+func (v *vendor) Verify(_ context.Context, response, _ string) (bool, error) {
+	return response == "site:guardd", nil
+}
+
+func TestThirdPartiesWidgetsAnswerOnThePage(t *testing.T) {
+	for name, script := range map[string]string{
+		"recaptcha": `window.grecaptcha = {ready: (f) => f(), execute: async (key, o) => key + ":" + o.action}`,
+		"turnstile": `for (const d of document.querySelectorAll(".cf-turnstile")) d.innerHTML = '<input type=hidden name=cf-turnstile-response value="' + d.dataset.sitekey + ":" + d.dataset.action + '">'`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			party := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "text/javascript")
+				fmt.Fprint(w, script)
+			}))
+			defer party.Close()
+			b, w := openBrowser(t), newTown(t, &vendor{name, party.URL + "/api.js"})
+			w.toCaptcha()
+			b.visit(w.shop + "/login?user=alice")
+			w.signIn(b, "wrong")
+			b.tab("form." + name + " button")
+			b.press(kb.Enter)
+			b.await("location.search.includes('" + client.ReturnParameter + "=')")
+			w.signIn(b, rightPassword)
+			b.reads("Welcome back.")
+		})
+	}
+}
+
+// toCaptcha makes the two guesses after which a picture is asked for.
+func (w *town) toCaptcha() {
+	w.t.Helper()
+	a := &escalation.Attempt{Account: "alice", IP: "198.51.100.1"}
+	for range 3 { // the second waits once
+		v, err := w.guard.Check(context.Background(), a)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if a.Proof = ""; !v.Proceed {
+			a.Proof = v.Challenge.Token
+			w.clock.forward(2 * time.Second)
+		}
+	}
 }

@@ -14,13 +14,15 @@ type widget struct {
 	Title string // its name
 	Class string // of the element that its script looks for
 	Field string // of the form, that its script fills
-	CSP   string // where it loads from
+	CSP   string // where it loads from, beside its script's own origin
 }
 
 // widgets are by provider. The class and field are each vendor's own.
 var widgets = map[string]widget{
 	"turnstile": {"Turnstile", "cf-turnstile", "cf-turnstile-response", "https://challenges.cloudflare.com"},
 	"hcaptcha":  {"hCaptcha", "h-captcha", "h-captcha-response", "https://hcaptcha.com https://*.hcaptcha.com"},
+	// Version 3 has no element: page.js asks it for an answer when the form is sent.
+	"recaptcha": {"reCAPTCHA", "", "g-recaptcha-response", "https://www.google.com https://www.gstatic.com"},
 	"friendly":  {"Friendly Captcha", "frc-captcha", "frc-captcha-response", "https://cdn.jsdelivr.net https://*.frcapi.com"},
 }
 
@@ -207,6 +209,8 @@ func (p *page) sent(a *escalation.Sent) {
 	}
 	if a.Challenge != nil {
 		p.ask(a.Challenge)
+		p.CodeFocus = !a.ValidUntil.IsZero()
+		p.Price.Focus = !p.CodeFocus
 	}
 }
 

@@ -221,7 +221,7 @@ func (p *page) policy() string {
 	}
 	for _, w := range p.Providers {
 		for _, directive := range []string{"script-src", "connect-src", "frame-src", "style-src", "img-src"} {
-			sources[directive] += " " + w.CSP
+			sources[directive] += " " + originOf(w.Script) + " " + w.CSP
 		}
 	}
 	policy := "default-src 'none'; base-uri 'none'; frame-ancestors 'none'"

@@ -15,8 +15,8 @@ type Sent struct {
 	// is good until ValidUntil.
 	Sent       bool
 	ValidUntil time.Time
-	// Challenge is what to solve before anything is sent from this address:
-	// repeat with its proof.
+	// Challenge is what to solve before anything is sent from this address, or,
+	// beside ValidUntil, to have the live code sent again: repeat with its proof.
 	Challenge   *Challenge
 	Realm, Flow string
 }
@@ -55,14 +55,14 @@ func (g *Guard) Send(ctx context.Context, token, proof string) (*Sent, error) {
 	}
 	s := &Sent{Realm: c.realm, Flow: Flows[c.flow]}
 	switch ans.State {
+	case keys.CodeLives:
+		s.ValidUntil = micros(ans.Code.Until)
+		fallthrough // its mail may have been lost
 	case keys.CodePriced:
 		picture := *c
 		picture.rung, picture.work = keys.Captcha, realm.pow.work(keys.Captcha, 0, 0, keys.Normal)
 		s.Challenge, err = g.again(realm, &picture)
 		return s, err
-	case keys.CodeLives:
-		s.ValidUntil = micros(ans.Code.Until)
-		return s, nil
 	}
 	s.Sent, s.ValidUntil = true, micros(ans.Code.Until)
 	return s, g.post(realm, c, token, &ans)

@@ -35,7 +35,8 @@ type SendRequest struct {
 // SendResponse is the same for accounts that do not exist.
 type SendResponse struct {
 	// Sent: a code is on its way. False: one was sent before and is good until
-	// ValidUntil, or Challenge is to be solved first.
+	// ValidUntil (solving Challenge has it sent again), or, without ValidUntil,
+	// Challenge is to be solved first.
 	Sent       bool       `json:"sent"`
 	ValidUntil time.Time  `json:"valid_until,omitzero"`
 	Challenge  *Challenge `json:"challenge,omitempty"`
