@@ -23,10 +23,10 @@ demo: need-go ## a shop login behind guardd, to try and to attack, on http://127
 build: need-go ## build bin/guardd
 	$(GO) build -trimpath -o bin/guardd ./cmd/guardd
 
-test: need-go need-redis need-chromium ## run every test, those against a real redis-server and in a real browser too
+test: need-go need-redis need-chromium need-npm ## run every test, those against a real redis-server and in a real browser too
 	$(GO) test ./...
 
-race: need-go need-cc need-redis need-chromium ## the same under the race detector
+race: need-go need-cc need-redis need-chromium need-npm ## the same under the race detector
 	$(GO) test -race -timeout 30m ./...
 
 fuzz: need-go ## each fuzz target for FUZZTIME (20s)
@@ -44,6 +44,6 @@ lint: need-go ## formatting, vet, staticcheck, a tidy go.mod
 fmt: need-go ## format the code
 	gofmt -w .
 
-.PHONY: need-go need-redis need-chromium need-cc
-need-go need-redis need-chromium need-cc: need-%:
+.PHONY: need-go need-redis need-chromium need-npm need-cc
+need-go need-redis need-chromium need-npm need-cc: need-%:
 	@GO=$(GO) scripts/need.sh $*

@@ -27,6 +27,7 @@ type town struct {
 	guard *escalation.Guard
 	shop  string // the shop's address
 	clock *clock
+	also  http.HandlerFunc // the shop's other pages
 
 	mu     sync.Mutex
 	digits string   // of the picture that was drawn last
@@ -39,7 +40,7 @@ const rightPassword = "correct horse"
 // is free, then wait, picture, code.
 func newTown(t *testing.T, providers ...escalation.Provider) *town {
 	t.Helper()
-	w := &town{t: t, clock: newClock()}
+	w := &town{t: t, clock: newClock(), also: http.NotFound}
 	shop := httptest.NewServer(http.HandlerFunc(w.login))
 	t.Cleanup(shop.Close)
 	w.shop = shop.URL
@@ -77,7 +78,7 @@ func percent(t *testing.T, text string) (p escalation.Percent) {
 // the challenge names, and carry the proof that he comes back with.
 func (w *town) login(rw http.ResponseWriter, r *http.Request) {
 	if r.URL.Path != "/login" {
-		http.NotFound(rw, r)
+		w.also(rw, r)
 		return
 	}
 	say := ""

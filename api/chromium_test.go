@@ -195,12 +195,12 @@ func (b *browser) shoot(name string) {
 
 // listen keeps what the browser refuses (what the policy of the page forbids,
 // above all) and what its scripts throw. That a wrong
-// answer is a 422 and that there is no icon is none of it.
+// answer is a 422, a late one a 410, and that there is no icon is none of it.
 func (b *browser) listen(event any) {
 	var text string
 	switch e := event.(type) {
 	case *cdplog.EventEntryAdded:
-		if e.Entry.Level != cdplog.EntryLevelError || strings.Contains(e.Entry.Text, "status of 422") || strings.HasSuffix(e.Entry.URL, "/favicon.ico") {
+		if e.Entry.Level != cdplog.EntryLevelError || strings.Contains(e.Entry.Text, "status of 422") || strings.Contains(e.Entry.Text, "status of 410") || strings.HasSuffix(e.Entry.URL, "/favicon.ico") {
 			return
 		}
 		text = e.Entry.Text

@@ -1,5 +1,5 @@
 #!/bin/sh
-# need.sh go|redis|chromium|cc: make sure that a tool is there. Where apt-get can be used
+# need.sh go|redis|chromium|npm|cc: make sure that a tool is there. Where apt-get can be used
 # (Debian, as root) it is installed; elsewhere the command to type is printed.
 set -eu
 
@@ -39,11 +39,14 @@ redis)
 chromium)
 	command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || install chromium chromium
 	;;
+npm)
+	command -v npm >/dev/null || install npm node
+	;;
 cc)
 	command -v "${CC:-cc}" >/dev/null || install build-essential gcc
 	;;
 *)
-	echo "usage: need.sh go|redis|chromium|cc" >&2
+	echo "usage: need.sh go|redis|chromium|npm|cc" >&2
 	exit 2
 	;;
 esac
