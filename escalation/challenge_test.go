@@ -73,8 +73,13 @@ func newMailed(t *testing.T, change ...func(*Config)) *mailed {
 // letter waits for the next message that was delivered.
 func (m *mailed) letter() Message {
 	m.Helper()
-	if err := <-m.settled; err != nil {
-		m.Fatalf("not delivered: %v", err)
+	select {
+	case err := <-m.settled:
+		if err != nil {
+			m.Fatalf("not delivered: %v", err)
+		}
+	case <-time.After(10 * time.Second):
+		m.Fatal("nothing is delivered")
 	}
 	m.box.mu.Lock()
 	defer m.box.mu.Unlock()

@@ -102,10 +102,10 @@ type powParameters struct {
 	Salt      string `json:"salt"`
 }
 
-// powPayload is what the widget gives, in base64.
+// powPayload is what of the widget's payload (JSON in base64) counts; the
+// challenge in it is ours, and is not believed.
 type powPayload struct {
-	Challenge powChallenge `json:"challenge"`
-	Solution  struct {
+	Solution struct {
 		Counter    uint32 `json:"counter"`
 		DerivedKey string `json:"derivedKey"`
 	} `json:"solution"`

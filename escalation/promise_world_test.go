@@ -19,6 +19,8 @@ import (
 type breakable interface {
 	keys.Store
 	keys.Records
+	keys.Tallies
+	keys.Codes
 	gone() // calls fail
 	hang() // calls are not answered
 	lost() // calls are done, but their answers do not arrive
@@ -86,6 +88,29 @@ func (m *memory) Take(ctx context.Context, a *keys.Ask, ans *keys.Answer) error 
 
 func (m *memory) Give(ctx context.Context, r *keys.Return, rcp *keys.Receipt) error {
 	return m.fault(ctx, func() error { return m.Memory.Give(ctx, r, rcp) })
+}
+
+func (m *memory) Tally(ctx context.Context, key string, now, window int64) (n, before int64, err error) {
+	err = m.fault(ctx, func() (err error) { n, before, err = m.Memory.Tally(ctx, key, now, window); return err })
+	return n, before, err
+}
+
+func (m *memory) SendCode(ctx context.Context, a *keys.CodeAsk, ans *keys.CodeAnswer) error {
+	return m.fault(ctx, func() error { return m.Memory.SendCode(ctx, a, ans) })
+}
+
+func (m *memory) LiveCode(ctx context.Context, key string, now int64) (c keys.Code, err error) {
+	err = m.fault(ctx, func() (err error) { c, err = m.Memory.LiveCode(ctx, key, now); return err })
+	return c, err
+}
+
+func (m *memory) SpendCode(ctx context.Context, key string, serial, now int64) (ok bool, err error) {
+	err = m.fault(ctx, func() (err error) { ok, err = m.Memory.SpendCode(ctx, key, serial, now); return err })
+	return ok, err
+}
+
+func (m *memory) UnsendCode(ctx context.Context, key string, serial, now int64) error {
+	return m.fault(ctx, func() error { return m.Memory.UnsendCode(ctx, key, serial, now) })
 }
 
 type redis struct {

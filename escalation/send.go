@@ -53,6 +53,9 @@ func (g *Guard) Send(ctx context.Context, token, proof string) (*Sent, error) {
 	if err := g.c.Codes.SendCode(ctx, ask, &ans); err != nil && !(errors.Is(err, keys.ErrNoStore) && ans.Degraded) {
 		return nil, fmt.Errorf("%w: %w", ErrStore, err)
 	}
+	if !ans.Degraded {
+		g.sawClock(ans.Now)
+	}
 	s := &Sent{Realm: c.realm, Flow: Flows[c.flow]}
 	switch ans.State {
 	case keys.CodeLives:
