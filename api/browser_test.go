@@ -15,6 +15,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/guardd/guardd/api"
+	"github.com/guardd/guardd/api/browsertest"
 	"github.com/guardd/guardd/api/client"
 	"github.com/guardd/guardd/escalation"
 	"github.com/guardd/guardd/escalation/captcha"
@@ -167,163 +168,166 @@ func (w *town) code(n int) string {
 }
 
 // signIn tries a password, by keyboard.
-func (w *town) signIn(b *browser, password string) { b.t.Helper(); b.fill("#password", password) }
+func (w *town) signIn(b *browsertest.Browser, password string) {
+	w.t.Helper()
+	b.Fill("#password", password)
+}
 
 // climb has a visitor type wrong passwords up to the last rung, pass each, and
 // get in at last.
-func (w *town) climb(b *browser, wait func()) {
-	b.visit(w.shop + "/login?user=alice")
+func (w *town) climb(b *browsertest.Browser, wait func()) {
+	b.Visit(w.shop + "/login?user=alice")
 	w.signIn(b, "wrong 1")
-	b.reads("The password is wrong.")
+	b.Reads("The password is wrong.")
 
 	w.signIn(b, "wrong 2")
-	b.reads("You can continue")
-	b.fits()
-	b.shoot("wait")
+	b.Reads("You can continue")
+	b.Fits()
+	b.Shoot("wait")
 	wait()
-	b.await("location.search.includes('" + client.ReturnParameter + "=')")
+	b.Await("location.search.includes('" + client.ReturnParameter + "=')")
 	w.signIn(b, "wrong 2")
-	b.reads("The password is wrong.")
+	b.Reads("The password is wrong.")
 
 	w.signIn(b, "wrong 3")
-	b.reads("Type the digits")
-	b.await("document.images[0].complete")
-	b.fits()
-	b.shoot("captcha")
-	b.fill("#digits", "0")
-	b.reads("That was not right.")
-	b.await("document.images[0].complete && document.activeElement.id == 'digits'")
-	b.shoot("wrong")
-	b.tab("[name=another]")
+	b.Reads("Type the digits")
+	b.Await("document.images[0].complete")
+	b.Fits()
+	b.Shoot("captcha")
+	b.Fill("#digits", "0")
+	b.Reads("That was not right.")
+	b.Await("document.images[0].complete && document.activeElement.id == 'digits'")
+	b.Shoot("wrong")
+	b.Tab("[name=another]")
 	first := w.seen()
-	b.press(" ")
-	b.reads("Here is another picture.")
-	b.await("document.images[0].complete")
+	b.Press(" ")
+	b.Reads("Here is another picture.")
+	b.Await("document.images[0].complete")
 	if again := w.seen(); again == first {
-		b.fail("the same picture again: %s", again)
+		b.Fail("the same picture again: %s", again)
 	}
 	digits := w.seen()
-	b.fill("#digits", digits[:3]+" "+digits[3:])
-	b.await("location.search.includes('" + client.ReturnParameter + "=')")
+	b.Fill("#digits", digits[:3]+" "+digits[3:])
+	b.Await("location.search.includes('" + client.ReturnParameter + "=')")
 	w.signIn(b, "wrong 3")
-	b.reads("The password is wrong.")
+	b.Reads("The password is wrong.")
 
 	w.signIn(b, "wrong 4")
-	b.reads("We send a code")
-	b.fits()
-	b.shoot("verify")
-	b.tab("form[action*='/send'] button")
-	b.press(kb.Enter)
-	b.reads("a code is on its way")
-	b.await("document.activeElement.id == 'code'")
-	b.shoot("sent")
+	b.Reads("We send a code")
+	b.Fits()
+	b.Shoot("verify")
+	b.Tab("form[action*='/send'] button")
+	b.Press(kb.Enter)
+	b.Reads("a code is on its way")
+	b.Await("document.activeElement.id == 'code'")
+	b.Shoot("sent")
 	code := w.code(1)
-	b.fill("#code", "not the code")
-	b.reads("The code was not right.")
-	b.fill("#code", " "+strings.ToLower(code[:5])+" "+code[5:])
-	b.await("location.search.includes('" + client.ReturnParameter + "=')")
+	b.Fill("#code", "not the code")
+	b.Reads("The code was not right.")
+	b.Fill("#code", " "+strings.ToLower(code[:5])+" "+code[5:])
+	b.Await("location.search.includes('" + client.ReturnParameter + "=')")
 	w.signIn(b, rightPassword)
-	b.reads("Welcome back.")
+	b.Reads("Welcome back.")
 }
 
 func TestAVisitorPassesEveryRungByKeyboardOnAPhone(t *testing.T) {
-	b, w := openBrowser(t), newTown(t)
+	b, w := browsertest.Open(t), newTown(t)
 	w.climb(b, func() { w.clock.forward(2 * time.Second) }) // the page goes on by itself
 }
 
 func TestAVisitorPassesEveryRungWithoutJavaScript(t *testing.T) {
-	b, w := openBrowser(t), newTown(t)
-	b.withoutJavaScript()
+	b, w := browsertest.Open(t), newTown(t)
+	b.WithoutJavaScript()
 	w.climb(b, func() {
-		if b.is("!document.querySelector('#pow').closest('section').hidden") {
-			b.fail("a proof of work is offered, and nothing can do it")
+		if b.Is("!document.querySelector('#pow').closest('section').hidden") {
+			b.Fail("a proof of work is offered, and nothing can do it")
 		}
-		b.tab("#wait button")
-		b.press(kb.Enter)
-		b.reads("That was a little early.")
+		b.Tab("#wait button")
+		b.Press(kb.Enter)
+		b.Reads("That was a little early.")
 		w.clock.forward(2 * time.Second)
-		b.tab("#wait button")
-		b.press(kb.Enter)
+		b.Tab("#wait button")
+		b.Press(kb.Enter)
 	})
 }
 
 func TestABrowserWorksInPlaceOfItsVisitor(t *testing.T) {
-	b, w := openBrowser(t), newTown(t)
-	b.visit(w.shop + "/login?user=alice")
+	b, w := browsertest.Open(t), newTown(t)
+	b.Visit(w.shop + "/login?user=alice")
 	w.signIn(b, "wrong 1")
-	b.reads("The password is wrong.")
+	b.Reads("The password is wrong.")
 	w.signIn(b, "wrong 2")
-	b.reads("Let this device calculate")
-	b.tab("#pow-start")
-	b.press(kb.Enter) // the guard's clock stands still: no wait will pass
-	b.await("location.search.includes('" + client.ReturnParameter + "=')")
+	b.Reads("Let this device calculate")
+	b.Tab("#pow-start")
+	b.Press(kb.Enter) // the guard's clock stands still: no wait will pass
+	b.Await("location.search.includes('" + client.ReturnParameter + "=')")
 	w.signIn(b, rightPassword)
-	b.reads("Welcome back.")
+	b.Reads("Welcome back.")
 }
 
 // What a visitor has begun to type is not taken away when a wait is over.
 func TestAWaitInterruptsNobody(t *testing.T) {
-	b, w := openBrowser(t), newTown(t)
-	b.visit(w.shop + "/login?user=alice")
+	b, w := browsertest.Open(t), newTown(t)
+	b.Visit(w.shop + "/login?user=alice")
 	w.signIn(b, "wrong 1")
-	b.reads("The password is wrong.")
+	b.Reads("The password is wrong.")
 	w.signIn(b, "wrong 2")
-	b.reads("You can continue in")
-	b.tab("#code")
-	b.press("half")
+	b.Reads("You can continue in")
+	b.Tab("#code")
+	b.Press("half")
 	w.clock.forward(2 * time.Second)
-	b.reads("You can continue now.")
-	b.await("document.getElementById('code').value == 'half'")
-	b.tab("#wait button")
-	b.press(kb.Enter)
-	b.await("location.search.includes('" + client.ReturnParameter + "=')")
+	b.Reads("You can continue now.")
+	b.Await("document.getElementById('code').value == 'half'")
+	b.Tab("#wait button")
+	b.Press(kb.Enter)
+	b.Await("location.search.includes('" + client.ReturnParameter + "=')")
 }
 
 func TestAPageIsReadInTheVisitorsLanguage(t *testing.T) {
-	b, w := openBrowser(t), newTown(t)
-	b.speaking("ru-RU,ru;q=0.9")
-	b.visit(w.shop + "/login?user=alice")
+	b, w := browsertest.Open(t), newTown(t)
+	b.Speaking("ru-RU,ru;q=0.9")
+	b.Visit(w.shop + "/login?user=alice")
 	w.signIn(b, "wrong 1")
-	b.reads("The password is wrong.")
+	b.Reads("The password is wrong.")
 	w.signIn(b, "wrong 2")
-	b.reads("Подтвердите, что это вы")
-	b.fits()
-	b.tab("a[hreflang=pt]")
-	b.press(kb.Enter)
-	b.reads("Confirme que é você")
-	b.fits()
-	b.tab("form[action*='/send'] button")
-	b.press(kb.Enter)
-	b.reads("um código está a caminho")
+	b.Reads("Подтвердите, что это вы")
+	b.Fits()
+	b.Tab("a[hreflang=pt]")
+	b.Press(kb.Enter)
+	b.Reads("Confirme que é você")
+	b.Fits()
+	b.Tab("form[action*='/send'] button")
+	b.Press(kb.Enter)
+	b.Reads("um código está a caminho")
 }
 
 // A mail that is lost does not lock its owner out until the code has died.
 func TestALostMailIsSentAgainForAPicture(t *testing.T) {
-	b, w := openBrowser(t), newTown(t)
-	b.visit(w.shop + "/login?user=alice")
+	b, w := browsertest.Open(t), newTown(t)
+	b.Visit(w.shop + "/login?user=alice")
 	w.signIn(b, "wrong 1")
-	b.reads("The password is wrong.")
+	b.Reads("The password is wrong.")
 	w.signIn(b, "wrong 2")
-	b.reads("Send me a code")
+	b.Reads("Send me a code")
 	for range 2 {
-		b.tab("form[action*='/send'] button")
-		b.press(kb.Enter)
-		b.await("document.readyState == 'complete' && document.activeElement.id == 'code'")
+		b.Tab("form[action*='/send'] button")
+		b.Press(kb.Enter)
+		b.Await("document.readyState == 'complete' && document.activeElement.id == 'code'")
 	}
-	b.reads("A code was sent earlier")
-	b.await("document.images[0].complete")
-	b.shoot("again")
-	b.fits()
-	b.fill("#price", "0")
-	b.reads("That was not right.")
-	b.await("document.images[0].complete")
-	b.fill("#price", w.seen())
-	b.reads("a code is on its way")
+	b.Reads("A code was sent earlier")
+	b.Await("document.images[0].complete")
+	b.Shoot("again")
+	b.Fits()
+	b.Fill("#price", "0")
+	b.Reads("That was not right.")
+	b.Await("document.images[0].complete")
+	b.Fill("#price", w.seen())
+	b.Reads("a code is on its way")
 	if first, again := w.code(1), w.code(2); first != again {
 		t.Errorf("%s was sent first, then %s", first, again)
 	}
-	b.fill("#code", w.code(2))
-	b.await("location.search.includes('" + client.ReturnParameter + "=')")
+	b.Fill("#code", w.code(2))
+	b.Await("location.search.includes('" + client.ReturnParameter + "=')")
 }
 
 // vendor is a third party whose widget is a script of its own, as the real
@@ -349,15 +353,15 @@ func TestThirdPartiesWidgetsAnswerOnThePage(t *testing.T) {
 				fmt.Fprint(w, script)
 			}))
 			defer party.Close()
-			b, w := openBrowser(t), newTown(t, &vendor{name, party.URL + "/api.js"})
+			b, w := browsertest.Open(t), newTown(t, &vendor{name, party.URL + "/api.js"})
 			w.toCaptcha()
-			b.visit(w.shop + "/login?user=alice")
+			b.Visit(w.shop + "/login?user=alice")
 			w.signIn(b, "wrong")
-			b.tab("form." + name + " button")
-			b.press(kb.Enter)
-			b.await("location.search.includes('" + client.ReturnParameter + "=')")
+			b.Tab("form." + name + " button")
+			b.Press(kb.Enter)
+			b.Await("location.search.includes('" + client.ReturnParameter + "=')")
 			w.signIn(b, rightPassword)
-			b.reads("Welcome back.")
+			b.Reads("Welcome back.")
 		})
 	}
 }

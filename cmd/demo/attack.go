@@ -21,6 +21,9 @@ import (
 type attack struct {
 	guess func(context.Context, guess) *client.AttemptResponse
 	hired *readers
+	// An attack ends by itself after so many guesses or so long.
+	most  int64
+	lasts time.Duration
 
 	mu      sync.Mutex
 	account string
@@ -33,10 +36,9 @@ type attack struct {
 
 var answered = []string{client.ActionAllow, client.ActionDelay, client.ActionCaptcha, client.ActionVerify, client.ActionDeny}
 
-// An attack ends by itself, whichever comes first.
 const (
 	attackGuesses = 3000
-	attackFor     = 30 * time.Second
+	attackLasts   = 30 * time.Second
 	attackers     = 4
 	// attackPause keeps him from taking the machine that the demo runs on.
 	attackPause = 20 * time.Millisecond
@@ -47,7 +49,7 @@ func (a *attack) begin(account string, pays bool) {
 	a.stop()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.Background(), attackFor)
+	ctx, cancel := context.WithTimeout(context.Background(), a.lasts)
 	a.account, a.cancel, a.done = account, cancel, make(chan struct{})
 	for _, n := range []*atomic.Int64{&a.made, &a.read, &a.sent} {
 		n.Store(0)
@@ -74,7 +76,7 @@ func (a *attack) stop() {
 }
 
 func (a *attack) work(ctx context.Context, account string, pays bool) {
-	for n := a.made.Add(1); n <= attackGuesses && ctx.Err() == nil; n = a.made.Add(1) {
+	for n := a.made.Add(1); n <= a.most && ctx.Err() == nil; n = a.made.Add(1) {
 		g := guess{account: account, password: fmt.Sprintf("letmein%d", n), ip: addressOf(n)}
 		if may := a.try(ctx, g); may.Challenge != nil {
 			if g.proof = a.solve(ctx, may, pays); g.proof != "" {

@@ -36,7 +36,7 @@ func newShop(url, guardURL string, inbox *inbox, hired *readers) (*shop, error) 
 		return nil, err
 	}
 	s := &shop{url: url, client: c, inbox: inbox}
-	s.attack = &attack{hired: hired, guess: func(ctx context.Context, g guess) *client.AttemptResponse {
+	s.attack = &attack{hired: hired, most: attackGuesses, lasts: attackLasts, guess: func(ctx context.Context, g guess) *client.AttemptResponse {
 		may, _, _ := s.login(ctx, g)
 		return may
 	}}

@@ -54,6 +54,8 @@ var layers = []layer{
 		"api speaks HTTP for what is left of it, and reaches no store by itself"},
 	{"api/client", nil, []string{"github.com/go-json-experiment/json"},
 		"a login handler that imports the client must not import the server"},
+	{"api/browsertest", nil, []string{"github.com/chromedp/chromedp", "github.com/chromedp/cdproto"},
+		"drives a browser for tests; it knows nothing of guardd"},
 	{"cmd/guardd", []string{"keys", "keys/redisstore", "escalation", "escalation/captcha", "escalation/delivery", "api", "cmd/guardd/loginlog"},
 		[]string{"go.yaml.in/yaml/v3", "github.com/prometheus/client_golang"},
 		"wiring may know everything of ours, and only the libraries that no other part needs"},
