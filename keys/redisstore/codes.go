@@ -17,25 +17,30 @@ var (
 	_ keys.Tallies = (*Store)(nil)
 )
 
-// ask runs a script whose header has been packed, and returns its reply after
-// the status; a script that came to it too late did nothing, which is
-// keys.ErrLate.
-func (s *Store) ask(ctx context.Context, sc script, name string, now int64, c call) (reply, int64, error) {
-	sent := s.clock.now()
+// ask runs a script on the keys, whose first says where; pack is given the
+// deadline and returns the header. It returns the reply after the status; a
+// script that came to it too late did nothing, which is keys.ErrLate.
+func (s *Store) ask(ctx context.Context, sc script, name string, now, deadline int64, first string, pack func(until int64) call) (reply, int64, error) {
+	clock, err := s.clock(ctx, first)
+	if err != nil {
+		return reply{}, 0, wrap(name, err)
+	}
+	c := pack(clock.until(ctx, now, deadline))
+	sent := clock.now()
 	v, err := s.eval(ctx, sc, c.keys, c.head)
 	if err != nil {
 		return reply{}, 0, wrap(name, err)
 	}
 	r := reply{s: v}
 	late, at := r.from(0, 1) == 1, r.number()
-	switch {
-	case r.bad:
+	if r.bad {
 		return r, 0, wrap(name, errReply)
-	case late:
-		return r, 0, wrap(name, keys.ErrLate)
 	}
 	if now == 0 {
-		s.clock.learn(sent, at)
+		clock.learn(sent, at) // of a late one too: the clock that made it late may be wrong
+	}
+	if late {
+		return r, 0, wrap(name, keys.ErrLate)
 	}
 	return r, at, nil
 }
@@ -49,12 +54,14 @@ func (s *Store) SendCode(ctx context.Context, a *keys.CodeAsk, ans *keys.CodeAns
 	defer cancel()
 	const name = "send code"
 	p := &a.Proof
-	c := call{keys: []string{a.Key, a.SenderKey}}
-	c.number(a.Now, s.until(ctx, a.Now, a.Deadline), p.Issued, p.NotBefore, p.Expires, p.Uses)
-	c.small(uint8(p.Rung))
-	c.key(p.Key, a.RevokedKey)
-	c.head = append(c.head, a.Account[:]...)
-	r, now, err := s.ask(ctx, sendScript, name, a.Now, c)
+	r, now, err := s.ask(ctx, sendScript, name, a.Now, a.Deadline, a.Key, func(until int64) call {
+		c := call{keys: []string{a.Key, a.SenderKey}}
+		c.number(a.Now, until, p.Issued, p.NotBefore, p.Expires, p.Uses)
+		c.small(uint8(p.Rung))
+		c.key(p.Key, a.RevokedKey)
+		c.head = append(c.head, a.Account[:]...)
+		return c
+	})
 	if err != nil {
 		return err
 	}
@@ -87,10 +94,12 @@ func (s *Store) code(ctx context.Context, name string, deed uint8, key string, s
 	}
 	ctx, cancel := s.within(ctx)
 	defer cancel()
-	c := call{keys: []string{key}}
-	c.number(now, s.until(ctx, now, 0), serial)
-	c.small(deed)
-	r, _, err := s.ask(ctx, codeScript, name, now, c)
+	r, _, err := s.ask(ctx, codeScript, name, now, 0, key, func(until int64) call {
+		c := call{keys: []string{key}}
+		c.number(now, until, serial)
+		c.small(deed)
+		return c
+	})
 	if err != nil {
 		return live, false, err
 	}
@@ -136,9 +145,11 @@ func (s *Store) Tally(ctx context.Context, key string, now, window int64) (n, be
 	}
 	ctx, cancel := s.within(ctx)
 	defer cancel()
-	c := call{keys: []string{key}}
-	c.number(now, s.until(ctx, now, 0), window)
-	r, _, err := s.ask(ctx, tallyScript, "tally", now, c)
+	r, _, err := s.ask(ctx, tallyScript, "tally", now, 0, key, func(until int64) call {
+		c := call{keys: []string{key}}
+		c.number(now, until, window)
+		return c
+	})
 	if err != nil {
 		return 0, 0, err
 	}

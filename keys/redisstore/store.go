@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -61,7 +62,7 @@ type Config struct {
 type Store struct {
 	client   redis.UniversalClient
 	deadline time.Duration
-	clock    clock
+	clocks   clocks
 }
 
 var (
@@ -75,7 +76,7 @@ func New(c Config) *Store {
 	if c.Deadline <= 0 {
 		c.Deadline = DefaultDeadline
 	}
-	return &Store{client: c.Client, deadline: c.Deadline, clock: clock{start: time.Now()}}
+	return &Store{client: c.Client, deadline: c.Deadline, clocks: clocks{start: time.Now()}}
 }
 
 // Load sends the scripts, so that the first decision need not, and asks for the
@@ -88,23 +89,35 @@ func (s *Store) Load(ctx context.Context) error {
 			return wrap("load scripts", err)
 		}
 	}
-	sent := s.clock.now()
-	t, err := s.client.Time(ctx).Result()
-	if err != nil {
-		return wrap("load scripts", err)
-	}
-	s.clock.learn(sent, t.UnixMicro())
-	return nil
+	return wrap("load scripts", s.each(ctx, func(ctx context.Context, server redis.Cmdable, c *clock) error {
+		sent := c.now()
+		t, err := server.Time(ctx).Result()
+		if err == nil {
+			c.learn(sent, t.UnixMicro())
+		}
+		return err
+	}))
 }
 
-// Evicts returns the maxmemory-policy of a Redis that drops keys before their
-// time when its memory is full: then a flood of names frees spent buckets. ""
-// means that it does not, or does not say.
+// Evicts returns the maxmemory-policy of a Redis (any node of a Cluster) that
+// drops keys before their time when its memory is full: then a flood of names
+// frees spent buckets. "" means that none does, or says.
 func (s *Store) Evicts(ctx context.Context) string {
-	info, err := s.client.Info(ctx, "memory").Result()
-	if err != nil {
-		return ""
-	}
+	var mu sync.Mutex
+	var found string
+	_ = s.each(ctx, func(ctx context.Context, server redis.Cmdable, _ *clock) error {
+		info, err := server.Info(ctx, "memory").Result()
+		if policy := evicts(info); policy != "" {
+			mu.Lock()
+			defer mu.Unlock()
+			found = policy
+		}
+		return err
+	})
+	return found
+}
+
+func evicts(info string) string {
 	field := func(name string) string {
 		_, rest, _ := strings.Cut(info, "\n"+name+":")
 		value, _, _ := strings.Cut(rest, "\r")
@@ -128,8 +141,12 @@ func (s *Store) Take(ctx context.Context, ask *keys.Ask, ans *keys.Answer) error
 	}
 	ctx, cancel := s.within(ctx)
 	defer cancel()
-	c := packAsk(ask, s.until(ctx, ask.Now, ask.Deadline))
-	sent := s.clock.now()
+	at, err := s.clock(ctx, ask.Keys[0])
+	if err != nil {
+		return wrap("take", err)
+	}
+	c := packAsk(ask, at.until(ctx, ask.Now, ask.Deadline))
+	sent := at.now()
 	v, err := s.eval(ctx, takeScript, c.keys, c.head, rules, format)
 	if err != nil {
 		return wrap("take", err)
@@ -138,7 +155,7 @@ func (s *Store) Take(ctx context.Context, ask *keys.Ask, ans *keys.Answer) error
 		return wrap("take", err)
 	}
 	if ask.Now == 0 && !ans.Replayed {
-		s.clock.learn(sent, ans.Now)
+		at.learn(sent, ans.Now)
 	}
 	return nil
 }
@@ -156,11 +173,15 @@ func (s *Store) Give(ctx context.Context, ret *keys.Return, rcp *keys.Receipt) e
 	}
 	ctx, cancel := s.within(ctx)
 	defer cancel()
-	c, took := packReturn(ret, s.until(ctx, ret.Now, ret.Deadline))
+	at, err := s.clock(ctx, ret.OutcomeKey)
+	if err != nil {
+		return wrap("give", err)
+	}
+	c, took := packReturn(ret, at.until(ctx, ret.Now, ret.Deadline))
 	if len(took) == 0 {
 		rules, format = "", ""
 	}
-	sent := s.clock.now()
+	sent := at.now()
 	v, err := s.eval(ctx, giveScript, c.keys, c.head, rules, format, took)
 	if err != nil {
 		return wrap("give", err)
@@ -169,7 +190,7 @@ func (s *Store) Give(ctx context.Context, ret *keys.Return, rcp *keys.Receipt) e
 		return wrap("give", err)
 	}
 	if ret.Now == 0 {
-		s.clock.learn(sent, rcp.Now)
+		at.learn(sent, rcp.Now)
 	}
 	return nil
 }
@@ -214,20 +235,6 @@ func lifetime(key string, ttl int64) (ms int64, err error) {
 // within bounds ctx by the Store's deadline; a shorter one of the caller stays.
 func (s *Store) within(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, s.deadline)
-}
-
-// until is the deadline that goes with a call, in the store's time: the
-// caller's, or that of ctx when the store's clock decides. 0 is none.
-func (s *Store) until(ctx context.Context, now, deadline int64) int64 {
-	if now != 0 {
-		return deadline // the caller owns time
-	}
-	end, _ := ctx.Deadline()
-	mine := s.clock.in(end)
-	if deadline == 0 || mine != 0 && mine < deadline {
-		return mine
-	}
-	return deadline
 }
 
 // eval runs a script. Only NOSCRIPT, which says that nothing ran, makes it go

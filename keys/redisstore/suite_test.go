@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"crypto/tls"
 	"testing"
 	"time"
 
@@ -12,10 +13,10 @@ import (
 	"github.com/guardd/guardd/keys/keystest/redistest"
 )
 
-// subject is a Store on a server of its own, which tests may tamper with.
+// subject is a Store on servers of its own, which tests may tamper with.
 type subject struct {
 	*Store
-	raw *redis.Client
+	raw redis.UniversalClient
 }
 
 func (s subject) SetWrongType(key string) error {
@@ -37,17 +38,74 @@ func (s subject) FlushScripts() error { return s.raw.ScriptFlush(context.Backgro
 // does to 5 ms is no fault of the arithmetic.
 func open(t testing.TB, s *redistest.Server) subject {
 	t.Helper()
-	c, err := Open(s.URL(), 10*time.Second)
+	return openURL(t, s.URL(), s.TLS(), s.Client())
+}
+
+func openURL(t testing.TB, rawURL string, trust *tls.Config, raw redis.UniversalClient) subject {
+	t.Helper()
+	const long = 10 * time.Second
+	c, err := Open(rawURL, long)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
-	return subject{New(Config{Client: c, Deadline: 10 * time.Second}), s.Client()}
+	if trust != nil { // what SSL_CERT_FILE does for a process
+		switch c := c.(type) {
+		case *redis.Client:
+			c.Options().TLSConfig.RootCAs = trust.RootCAs
+		case *redis.ClusterClient:
+			c.Options().TLSConfig.RootCAs = trust.RootCAs
+		}
+	}
+	return subject{New(Config{Client: c, Deadline: long}), raw}
 }
 
 func TestSuite(t *testing.T) {
 	s := redistest.Start(t)
 	keystest.Run(t, func(t *testing.T) keystest.Subject { return open(t, s) })
+}
+
+// Each kind of Redis, as strict as it can be had: guardd's user may do no more
+// than what the README says, and nothing is said in clear.
+func TestSuiteOverTLSAndACL(t *testing.T) {
+	s := redistest.StartWith(t, redistest.Options{TLS: true, ACL: true})
+	keystest.Run(t, func(t *testing.T) keystest.Subject { return open(t, s) })
+	mayDoNoMore(t, s.URL(), s.TLS())
+}
+
+func TestSuiteOverCluster(t *testing.T) {
+	c := redistest.StartCluster(t, redistest.Options{ACL: true})
+	raw := c.Client()
+	keystest.Run(t, func(t *testing.T) keystest.Subject { return openURL(t, c.URL(), nil, raw) })
+	s := openURL(t, c.URL(), nil, raw)
+	keystest.Walk(t, 4, 300, keystest.Named{Name: "cluster", Subject: s})
+	keystest.CodeWalk(t, 2, 200, keystest.Named{Name: "cluster", Subject: s})
+	for _, n := range c.Nodes { // a walk is of one slot, the suite's names of all
+		noKeyIsForEver(t, n, 1)
+	}
+	mayDoNoMore(t, c.URL(), nil)
+}
+
+func TestSuiteOverSentinel(t *testing.T) {
+	s := redistest.StartSentinels(t, redistest.Options{ACL: true})
+	keystest.Run(t, func(t *testing.T) keystest.Subject { return openURL(t, s.URL(), nil, s.Primary.Client()) })
+	one := openURL(t, s.URL(), nil, s.Primary.Client())
+	keystest.Walk(t, 4, 300, keystest.Named{Name: "sentinel", Subject: one})
+	noKeyIsForEver(t, s.Primary, 100)
+	mayDoNoMore(t, s.URL(), nil)
+}
+
+// mayDoNoMore holds the ACL of the tests to be one at all.
+func mayDoNoMore(t *testing.T, rawURL string, trust *tls.Config) {
+	t.Helper()
+	s, ctx := openURL(t, rawURL, trust, nil), t.Context()
+	for what, err := range map[string]error{
+		"read another's key": s.client.MGet(ctx, "session:1").Err(), "empty the database": s.client.FlushDB(ctx).Err(),
+	} {
+		if Kind(err) != "auth" {
+			t.Errorf("guardd's user may %s: %v", what, err)
+		}
+	}
 }
 
 func TestScriptWalksWithTheOracle(t *testing.T) {
@@ -57,7 +115,7 @@ func TestScriptWalksWithTheOracle(t *testing.T) {
 	}
 	s := redistest.Start(t)
 	keystest.Walk(t, 20, steps, keystest.Named{Name: "redis", Subject: open(t, s)})
-	noKeyIsForEver(t, s)
+	noKeyIsForEver(t, s, 100)
 }
 
 func TestScriptWalksWithTheTwinOverCodes(t *testing.T) {
@@ -65,11 +123,11 @@ func TestScriptWalksWithTheTwinOverCodes(t *testing.T) {
 	keystest.CodeWalk(t, 10, 1_000,
 		keystest.Named{Name: "twin", Subject: keystest.Twin{Memory: keys.NewMemory(keys.MemoryConfig{})}},
 		keystest.Named{Name: "redis", Subject: open(t, s)})
-	noKeyIsForEver(t, s)
+	noKeyIsForEver(t, s, 100)
 }
 
 // noKeyIsForEver looks at every key that a run has left.
-func noKeyIsForEver(t *testing.T, s *redistest.Server) {
+func noKeyIsForEver(t *testing.T, s *redistest.Server, least int) {
 	t.Helper()
 	ctx := t.Context()
 	n := 0
@@ -80,7 +138,7 @@ func noKeyIsForEver(t *testing.T, s *redistest.Server) {
 			t.Errorf("%s has no TTL (%d ms, %v)", keys.Val(), ms, err)
 		}
 	}
-	if n < 100 {
+	if n < least {
 		t.Errorf("only %d keys were left to look at", n)
 	}
 }

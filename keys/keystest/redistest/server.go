@@ -2,11 +2,13 @@ package redistest
 
 import (
 	"bufio"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -19,12 +21,16 @@ import (
 // Server is one redis-server process. Its methods are to be called from the
 // test's goroutine.
 type Server struct {
-	t    testing.TB
-	bin  string
-	port int
-	args []string
-	cmd  *exec.Cmd
-	done chan error // receives once, when the process has ended
+	t     testing.TB
+	o     Options
+	bin   string
+	dir   string
+	port  int
+	extra []string // lines of its configuration
+	args  []string
+	ready string // the line of its log that says that it answers
+	cmd   *exec.Cmd
+	done  chan error // receives once, when the process has ended
 
 	once   sync.Once
 	client *redis.Client
@@ -38,15 +44,21 @@ type Server struct {
 // for a run with it.
 func Start(t testing.TB, args ...string) *Server {
 	t.Helper()
-	bin, err := exec.LookPath("redis-server")
-	if err != nil {
-		const missing = "redis-server is not installed (Debian: apt-get install redis-server; macOS: brew install redis)"
-		if os.Getenv("CI") == "true" || os.Getenv("GUARDD_REQUIRE_REDIS") == "1" {
-			t.Fatal(missing)
-		}
-		t.Skip("NOT TESTED OVER REDIS: " + missing)
-	}
-	s := &Server{t: t, bin: bin, args: args}
+	return StartWith(t, Options{Args: args})
+}
+
+// StartWith is Start with options.
+func StartWith(t testing.TB, o Options) *Server {
+	t.Helper()
+	o.prepare(t)
+	return start(t, o, "Ready to accept connections", nil)
+}
+
+// start runs a server on a free port, with the lines that extra says for it in
+// its configuration.
+func start(t testing.TB, o Options, ready string, extra func(port int) []string, args ...string) *Server {
+	t.Helper()
+	s := &Server{t: t, o: o, bin: binary(t), dir: t.TempDir(), ready: ready, args: append(args, o.Args...)}
 	t.Cleanup(func() {
 		if s.client != nil {
 			s.client.Close()
@@ -54,9 +66,13 @@ func Start(t testing.TB, args ...string) *Server {
 		s.Stop()
 	})
 	// Between finding a free port and binding it somebody else may take it.
+	var err error
 	for range 5 {
 		if s.port, err = freePort(); err != nil {
 			break
+		}
+		if extra != nil {
+			s.extra = extra(s.port)
 		}
 		if err = s.run(); err == nil {
 			return s
@@ -66,16 +82,39 @@ func Start(t testing.TB, args ...string) *Server {
 	return nil
 }
 
+func binary(t testing.TB) string {
+	t.Helper()
+	bin, err := exec.LookPath("redis-server")
+	if err != nil {
+		const missing = "redis-server is not installed (Debian: apt-get install redis-server; macOS: brew install redis)"
+		if os.Getenv("CI") == "true" || os.Getenv("GUARDD_REQUIRE_REDIS") == "1" {
+			t.Fatal(missing)
+		}
+		t.Skip("NOT TESTED OVER REDIS: " + missing)
+	}
+	return bin
+}
+
 // Addr is host:port.
 func (s *Server) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }
 
 // URL is the server's address in the form of guardd's --redis flag.
-func (s *Server) URL() string { return "redis://" + s.Addr() }
+func (s *Server) URL() string { return s.o.url(s.Addr(), nil) }
 
-// Client is a plain client for looking at and tampering with what a test left
-// there; its time-outs are the library's. It is closed when the test ends.
+// CA is the file with the certificate authority of a server with TLS.
+func (s *Server) CA() string { return s.o.certs.ca }
+
+// TLS is what a client of a server with TLS trusts; nil without.
+func (s *Server) TLS() *tls.Config { return s.o.tls() }
+
+// Client is a plain client, of a user who may do everything, for looking at and
+// tampering with what a test left there; its time-outs are the library's. It is
+// closed when the test ends.
 func (s *Server) Client() *redis.Client {
-	s.once.Do(func() { s.client = redis.NewClient(&redis.Options{Addr: s.Addr()}) })
+	s.once.Do(func() {
+		name, words := s.o.operator()
+		s.client = redis.NewClient(&redis.Options{Addr: s.Addr(), Username: name, Password: words, TLSConfig: s.o.tls()})
+	})
 	return s.client
 }
 
@@ -99,11 +138,12 @@ func (s *Server) Pause() { s.signal(syscall.SIGSTOP) }
 // Resume lets a paused server go on; it then works off what was sent meanwhile.
 func (s *Server) Resume() { s.signal(syscall.SIGCONT) }
 
-// Restart stops the server and starts it again on the same port, empty.
+// Restart stops the server and starts it again on the same port, empty. What a
+// Cluster's node or a Sentinel knows of the others it still knows.
 func (s *Server) Restart() {
 	s.t.Helper()
 	s.Stop()
-	if err := s.run(); err != nil {
+	if err := s.exec(filepath.Join(s.dir, "redis.conf")); err != nil {
 		s.t.Fatalf("redis-server does not start again: %v", err)
 	}
 }
@@ -118,14 +158,30 @@ func (s *Server) signal(sig syscall.Signal) {
 	}
 }
 
+// configure writes the configuration. A server writes into it too (Sentinel),
+// so it is made once: what it has learnt outlives a restart.
+func (s *Server) configure() (string, error) {
+	file, port := filepath.Join(s.dir, "redis.conf"), "port"
+	if s.o.TLS {
+		port = "port 0\ntls-port"
+	}
+	lines := append([]string{"bind 127.0.0.1", fmt.Sprint(port, " ", s.port), `save ""`, "appendonly no",
+		"dir " + s.dir, "loglevel notice", `logfile ""`}, s.extra...)
+	return file, os.WriteFile(file, []byte(strings.Join(lines, "\n")+"\n"+s.o.config()), 0o600)
+}
+
 // run starts the process and returns when its log says that it is ready, which
 // is after it has bound its port.
 func (s *Server) run() error {
-	cmd := exec.Command(s.bin, append([]string{
-		"--bind", "127.0.0.1", "--port", strconv.Itoa(s.port),
-		"--save", "", "--appendonly", "no", "--dir", s.t.TempDir(),
-		"--loglevel", "notice", "--logfile", "",
-	}, s.args...)...)
+	file, err := s.configure()
+	if err != nil {
+		return err
+	}
+	return s.exec(file)
+}
+
+func (s *Server) exec(file string) error {
+	cmd := exec.Command(s.bin, append([]string{file}, s.args...)...)
 	cmd.SysProcAttr = dieWithParent()
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -140,7 +196,7 @@ func (s *Server) run() error {
 		var tail []string
 		started := false
 		for lines := bufio.NewScanner(out); lines.Scan(); {
-			if strings.Contains(lines.Text(), "Ready to accept connections") && !started {
+			if strings.Contains(lines.Text(), s.ready) && !started {
 				started = true
 				ready <- nil
 			}
