@@ -2,6 +2,7 @@ package escalation
 
 import (
 	"context"
+	"sync/atomic"
 
 	"github.com/guardd/guardd/keys"
 )
@@ -12,6 +13,29 @@ import (
 type flood struct {
 	buckets *keys.Memory
 	own     *keys.Rules // of whoever shows a proof or a device
+}
+
+// floodRules are a flow's flood limits, at this instance's share as instances
+// come and go.
+type floodRules struct {
+	whole *keys.Rules
+	live  func() int
+	now   atomic.Pointer[floodShare]
+}
+
+type floodShare struct {
+	instances int
+	rules     *keys.Rules
+}
+
+func (f *floodRules) share() *keys.Rules {
+	n := max(f.live(), 1)
+	s := f.now.Load()
+	if s == nil || s.instances != n {
+		s = &floodShare{n, f.whole.WithShare(int64(n))}
+		f.now.Store(s)
+	}
+	return s.rules
 }
 
 // ownPerMinute is how many requests a minute one proof or device has to itself,
@@ -37,10 +61,11 @@ func newFlood() (*flood, error) {
 // of his own (credentials) passes a flooded address, and the flood then counts
 // in the store's decision.
 func (f *flood) pass(ctx context.Context, v *visit, credentials []string, now int64) (floor keys.Rung, ok bool, err error) {
-	rules := v.realm.floods[v.scope.flow]
-	if rules == nil || v.listed == allowed {
+	limits := v.realm.floods[v.scope.flow]
+	if limits == nil || v.listed == allowed {
 		return keys.Allow, true, nil
 	}
+	rules := limits.share()
 	own := false
 	for _, c := range credentials {
 		if own {

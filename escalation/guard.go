@@ -30,6 +30,9 @@ type Config struct {
 	Shadow bool
 	// Instances is how many live instances share the flood limit; 0 is 1.
 	Instances int
+	// Live, when set, counts them instead, at every request; 0 means that nobody
+	// knows, and the whole limit stands.
+	Live func() int
 	// Instance names this one, so that the outcome of an attempt that was
 	// answered by its own twin returns there. Zero: random.
 	Instance [8]byte

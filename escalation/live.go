@@ -25,13 +25,16 @@ type liveRealm struct {
 	codes    []byte // key of verification codes and proofs of work
 	// providers are those whose challenges stand in place of a picture.
 	providers []Provider
-	floods    [flowCount]*keys.Rules // flood limits at this instance's share; nil: none
+	floods    [flowCount]*floodRules // nil: none
 }
 
-// bind derives each realm's keys, and the share of the flood limits of one of
-// so many instances. Faults name realms.X.pepper_file and realms.X.delivery.
+// bind derives each realm's keys. Faults name realms.X.pepper_file and realms.X.delivery.
 func bind(p *Policy, c *Config) (*live, error) {
-	s, instances := c.Secrets, int64(max(c.Instances, 1))
+	s := c.Secrets
+	instances := c.Live
+	if instances == nil {
+		instances = func() int { return c.Instances }
+	}
 	l, faults := &live{policy: p, realms: map[string]*liveRealm{}, deliver: c.Deliver, providers: c.Providers}, &faultList{}
 	for _, name := range slices.Sorted(maps.Keys(p.Realms)) {
 		r, path := p.Realms[name], "realms."+name+".pepper_file"
@@ -72,7 +75,7 @@ func bind(p *Policy, c *Config) (*live, error) {
 		}
 		for i, f := range b.flows {
 			if f.flood != nil {
-				b.floods[i] = f.flood.WithShare(instances)
+				b.floods[i] = &floodRules{whole: f.flood, live: instances}
 			}
 		}
 		l.realms[name] = b

@@ -18,6 +18,13 @@ type FallbackConfig struct {
 	// Instances is how many instances live off the shared store; each gives its
 	// share of every limit while the store is gone. At least 1.
 	Instances int
+	// Live, when set, counts them instead (Live.Count): 0 means that nobody
+	// knows, and the share is the least that there is.
+	Live func() int
+	// Breaker stands before the primary, so that one that is dead costs a
+	// deadline now and then and not one a call. Put and Revoke pass it by: they
+	// are few, and must not miss a store that has just come back. nil: none.
+	Breaker *Breaker
 	// OnError is told of every failure of the primary: op is take, give, put,
 	// revoke, tally, send code, live code, spend code or unsend code. nil: nobody is. It must not block.
 	OnError func(op string, err error)
@@ -46,7 +53,12 @@ type Fallback struct {
 	ahead   atomic.Int64 // the primary's clock less the twin's
 
 	mu     sync.RWMutex
-	shares map[*Rules]*Rules
+	shares map[shareOf]*Rules
+}
+
+type shareOf struct {
+	rules     *Rules
+	instances int64
 }
 
 // sharesKept bounds the compiled shares: policies come and go with reloads.
@@ -54,7 +66,7 @@ const sharesKept = 64
 
 // NewFallback returns a Fallback.
 func NewFallback(c FallbackConfig) *Fallback {
-	f := &Fallback{c: c, shares: map[*Rules]*Rules{}}
+	f := &Fallback{c: c, shares: map[shareOf]*Rules{}}
 	f.c.Instances = max(c.Instances, 1)
 	f.records, _ = c.Primary.(Records)
 	f.tallies, f.codes = none{}, none{}
@@ -69,12 +81,16 @@ func NewFallback(c FallbackConfig) *Fallback {
 
 // Take implements Store.
 func (f *Fallback) Take(ctx context.Context, a *Ask, ans *Answer) error {
-	err := f.c.Primary.Take(ctx, a, ans)
-	if err == nil && a.Now == 0 && !ans.Replayed {
-		f.learn(ans.Now)
-	}
-	if err == nil && ans.Status == Late {
-		err = ErrLate
+	pass, err := f.pass()
+	if err == nil {
+		err = f.c.Primary.Take(ctx, a, ans)
+		if err == nil && a.Now == 0 && !ans.Replayed {
+			f.learn(ans.Now)
+		}
+		if err == nil && ans.Status == Late {
+			err = ErrLate
+		}
+		f.tell(ctx, pass, err)
 	}
 	if err == nil || errors.Is(err, ErrAsk) {
 		return err
@@ -85,7 +101,7 @@ func (f *Fallback) Take(ctx context.Context, a *Ask, ans *Answer) error {
 	local.Deadline = 0 // it is all that is left to answer
 	local.Now = f.now(a.Now)
 	err = f.c.Local.Take(ctx, &local, ans)
-	ans.Degraded = true
+	ans.Degraded, ans.NextProbe = true, f.NextProbe()
 	return err
 }
 
@@ -98,12 +114,16 @@ func (f *Fallback) Give(ctx context.Context, r *Return, rcp *Receipt) error {
 	if r.Local {
 		book.Took = nil
 	}
-	err := f.c.Primary.Give(ctx, &book, rcp)
-	if err == nil && r.Now == 0 {
-		f.learn(rcp.Now)
-	}
-	if err == nil && rcp.Status == Late {
-		err = ErrLate
+	pass, err := f.pass()
+	if err == nil {
+		err = f.c.Primary.Give(ctx, &book, rcp)
+		if err == nil && r.Now == 0 {
+			f.learn(rcp.Now)
+		}
+		if err == nil && rcp.Status == Late {
+			err = ErrLate
+		}
+		f.tell(ctx, pass, err)
 	}
 	if errors.Is(err, ErrAsk) {
 		return err
@@ -185,26 +205,79 @@ func (f *Fallback) now(owned int64) int64 {
 	return min(max(f.c.Local.now()+f.ahead.Load(), 1), MaxExact)
 }
 
+// pass asks the breaker for leave to ask the primary.
+func (f *Fallback) pass() (Pass, error) {
+	if f.c.Breaker == nil {
+		return Pass{}, nil
+	}
+	if p, ok := f.c.Breaker.Ask(f.c.Local.now()); ok {
+		return p, nil
+	}
+	return Pass{}, ErrOpen
+}
+
+// tell says to the breaker what became of a call.
+func (f *Fallback) tell(ctx context.Context, p Pass, err error) {
+	if f.c.Breaker != nil {
+		f.c.Breaker.Tell(p, f.c.Local.now(), resultOf(ctx, err))
+	}
+}
+
+// resultOf is what an error says about the store that it is of. A visitor who
+// hangs up must not open a breaker.
+func resultOf(ctx context.Context, err error) Result {
+	switch {
+	case err == nil:
+		return Worked
+	case errors.Is(err, ErrAsk), errors.Is(err, ErrNoStore), errors.Is(ctx.Err(), context.Canceled):
+		return Void
+	}
+	return Failed
+}
+
+// NextProbe is the time in microseconds until the primary is asked again, 0
+// where it is asked at once: what was refused only because this instance gives
+// no more than its share may be worth another try then.
+func (f *Fallback) NextProbe() int64 {
+	if f.c.Breaker == nil {
+		return 0
+	}
+	return f.c.Breaker.Next(f.c.Local.now())
+}
+
+// failed tells of a failure; calls that the breaker held back it counts itself.
 func (f *Fallback) failed(op string, err error) {
-	if f.c.OnError != nil {
+	if f.c.OnError != nil && err != ErrOpen {
 		f.c.OnError(op, err)
 	}
 }
 
-// share compiles this instance's share of rules, once per policy.
+// instances is how many share the limits.
+func (f *Fallback) instances() int64 {
+	if f.c.Live == nil {
+		return int64(f.c.Instances)
+	}
+	if n := f.c.Live(); n > 0 {
+		return int64(n)
+	}
+	return MaxInstances
+}
+
+// share compiles this instance's share of rules, once per policy and count.
 func (f *Fallback) share(r *Rules) *Rules {
+	of := shareOf{r, f.instances()}
 	f.mu.RLock()
-	s := f.shares[r]
+	s := f.shares[of]
 	f.mu.RUnlock()
 	if s != nil || r == nil {
 		return s
 	}
-	s = r.WithShare(int64(f.c.Instances))
+	s = r.WithShare(of.instances)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if len(f.shares) >= sharesKept {
 		clear(f.shares)
 	}
-	f.shares[r] = s
+	f.shares[of] = s
 	return s
 }

@@ -14,7 +14,11 @@ var (
 // Tally implements Tallies. While the primary is gone this instance counts
 // alone, so that what may happen once may happen once on every instance.
 func (f *Fallback) Tally(ctx context.Context, key string, now, window int64) (n, before int64, err error) {
-	n, before, err = f.tallies.Tally(ctx, key, now, window)
+	pass, err := f.pass()
+	if err == nil {
+		n, before, err = f.tallies.Tally(ctx, key, now, window)
+		f.tell(ctx, pass, err)
+	}
 	if err == nil || errors.Is(err, ErrAsk) {
 		return n, before, err
 	}
@@ -28,7 +32,7 @@ func (f *Fallback) Tally(ctx context.Context, key string, now, window int64) (n,
 // accounts, and none goes out while the last code lives; after MaxQuarterMails
 // in a day each costs an image.
 func (f *Fallback) SendCode(ctx context.Context, a *CodeAsk, ans *CodeAnswer) error {
-	err := f.lost("send code", f.codes.SendCode(ctx, a, ans))
+	err := f.lost("send code", f.through(ctx, func() error { return f.codes.SendCode(ctx, a, ans) }))
 	if err == nil && a.Now == 0 {
 		f.learn(ans.Now)
 	}
@@ -46,21 +50,23 @@ func (f *Fallback) SendCode(ctx context.Context, a *CodeAsk, ans *CodeAnswer) er
 // LiveCode implements Codes. The error wraps ErrNoStore while the primary is
 // gone: nobody knows which code lives there.
 func (f *Fallback) LiveCode(ctx context.Context, key string, now int64) (Code, error) {
-	c, err := f.codes.LiveCode(ctx, key, now)
+	var c Code
+	err := f.through(ctx, func() (err error) { c, err = f.codes.LiveCode(ctx, key, now); return err })
 	return c, f.lost("live code", err)
 }
 
 // SpendCode implements Codes. The error wraps ErrNoStore while the primary is
 // gone; the code may have been spent.
 func (f *Fallback) SpendCode(ctx context.Context, key string, serial, now int64) (bool, error) {
-	spent, err := f.codes.SpendCode(ctx, key, serial, now)
+	var spent bool
+	err := f.through(ctx, func() (err error) { spent, err = f.codes.SpendCode(ctx, key, serial, now); return err })
 	return spent, f.lost("spend code", err)
 }
 
 // UnsendCode implements Codes: in the primary and in the twin, whichever had it
 // sent.
 func (f *Fallback) UnsendCode(ctx context.Context, key string, serial, now int64) error {
-	err := f.codes.UnsendCode(ctx, key, serial, now)
+	err := f.through(ctx, func() error { return f.codes.UnsendCode(ctx, key, serial, now) })
 	if errors.Is(err, ErrAsk) {
 		return err
 	}
@@ -68,6 +74,17 @@ func (f *Fallback) UnsendCode(ctx context.Context, key string, serial, now int64
 		return here
 	}
 	return f.lost("unsend code", err)
+}
+
+// through asks the primary, if the breaker lets it.
+func (f *Fallback) through(ctx context.Context, call func() error) error {
+	pass, err := f.pass()
+	if err != nil {
+		return err
+	}
+	err = call()
+	f.tell(ctx, pass, err)
+	return err
 }
 
 // lost says of a failure of the primary that nobody remembers.

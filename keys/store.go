@@ -188,8 +188,10 @@ type Answer struct {
 	ID [16]byte
 	// Limits has one entry per limit of the rules, tier by tier.
 	Limits []LimitAnswer
-	// Degraded: answered by the twin at this instance's share.
-	Degraded bool
+	// Degraded: answered by the twin at this instance's share. NextProbe is then
+	// the time in microseconds until the shared store is asked again, 0: at once.
+	Degraded  bool
+	NextProbe int64
 
 	tiers [MaxTiers]tierWrite
 }

@@ -75,7 +75,6 @@ func defaults() *config {
 		Listen:        "127.0.0.1:8080",
 		AdminListen:   "127.0.0.1:8081",
 		RedisDeadline: duration(5 * time.Millisecond),
-		Instances:     1,
 		Drain:         duration(10 * time.Second),
 		Log:           logConfig{Level: logLevel(slog.LevelInfo), Format: "auto"},
 	}
@@ -263,8 +262,8 @@ func (c *config) check(bad *faults) {
 	if c.RedisDeadline < duration(100*time.Microsecond) || c.RedisDeadline > duration(10*time.Second) {
 		bad.add("redis_deadline", "must be from 100us to 10s, not %s", c.RedisDeadline)
 	}
-	if c.Instances < 1 || c.Instances > 10_000 {
-		bad.add("instances", "must be from 1 to 10000, not %d", c.Instances)
+	if c.Instances < 0 || c.Instances > keys.MaxInstances {
+		bad.add("instances", "must be from 1 to %d, or 0 to have them counted, not %d", keys.MaxInstances, c.Instances)
 	}
 	checkDrain("drain", c.Drain, bad)
 	checkDrain("drain_notice", c.DrainNotice, bad)

@@ -96,7 +96,7 @@ listen: 0.0.0.0:8080
 admin_listen: nowhere
 redis: http://example.com
 redis_deadline: 1h
-instances: 0
+instances: -1
 drain: -1s
 api_keys: []
 realms:

@@ -26,7 +26,7 @@ var settings = []struct {
 	{"public-url", "`URL` by which browsers reach /challenges", func(c *config) any { return &c.PublicURL }},
 	{"redis", "`URL` of the store that all instances share; none: this process alone", func(c *config) any { return &c.Redis }},
 	{"redis-deadline", "`time` after which an answer is given without the store", func(c *config) any { return &c.RedisDeadline }},
-	{"instances", "`number` of guardd processes that share the store", func(c *config) any { return &c.Instances }},
+	{"instances", "`number` of guardd processes that share the store; 0: as many as send heartbeats there", func(c *config) any { return &c.Instances }},
 	{"secret-file", "`file` of sealing secrets, one a line: the first seals, all open", func(c *config) any { return &c.SecretFile }},
 	{"shadow", "answer allow to everything, and say what would have been", func(c *config) any { return &c.Shadow }},
 	{"drain", "`time` that requests have to finish when told to stop", func(c *config) any { return &c.Drain }},

@@ -24,6 +24,7 @@ func testMetrics(t *testing.T) *metrics {
 	t.Helper()
 	m := newMetrics(escalation.DefaultPolicy(), false)
 	m.watchTwin(keys.NewMemory(keys.MemoryConfig{Buckets: 64, Marks: 64}))
+	m.watchFleet(nil, nil, nil)
 	return m
 }
 

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/guardd/guardd/escalation"
+	"github.com/guardd/guardd/keys"
 )
 
 // serveCommand runs until ctx ends or SIGTERM or SIGINT comes. SIGHUP reloads the policy.
@@ -63,6 +64,11 @@ type server struct {
 	outageLogged   atomic.Pointer[time.Time]
 	// ready asks the shared store whether it is there.
 	ready func(context.Context) error
+	// With a shared store: this instance's name there, who else lives off it, and
+	// whether the breaker holds calls back.
+	instance [8]byte
+	live     *keys.Live
+	outage   func() bool
 	// reread loads the configuration again, for a reload.
 	reread func() (*config, error)
 	undo   cleanups

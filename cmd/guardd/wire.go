@@ -55,6 +55,7 @@ func (s *server) openStore() (store, error) {
 	s.metrics.watchTwin(twin)
 	if s.config.Redis == "" {
 		s.ready = func(context.Context) error { return nil }
+		s.metrics.watchFleet(nil, nil, nil)
 		return twin, nil
 	}
 	deadline := time.Duration(s.config.RedisDeadline)
@@ -64,6 +65,9 @@ func (s *server) openStore() (store, error) {
 	}
 	s.undo.push(client.Close)
 	s.ready = func(ctx context.Context) error {
+		if s.outage() {
+			return keys.ErrOpen
+		}
 		ctx, cancel := context.WithTimeout(ctx, deadline)
 		defer cancel()
 		return client.Ping(ctx).Err()
@@ -75,12 +79,12 @@ func (s *server) openStore() (store, error) {
 		s.log.Warn("redis does not answer: deciding alone until it does", "redis", redactURL(s.config.Redis), "error", err)
 		s.metrics.storeFailed("load", err)
 	} else {
-		s.log.Info("counting in redis", "redis", redactURL(s.config.Redis), "instances", s.config.Instances)
+		s.log.Info("counting in redis", "redis", redactURL(s.config.Redis))
 		if policy := shared.Evicts(ctx); policy != "" {
 			s.log.Warn("redis drops keys when its memory is full, so a flood of names frees what others have spent: set its maxmemory-policy to noeviction", "maxmemory_policy", policy)
 		}
 	}
-	return keys.NewFallback(keys.FallbackConfig{Primary: shared, Local: twin, Instances: s.config.Instances, OnError: s.storeFailed}), nil
+	return s.openFleet(shared, twin)
 }
 
 // outageNotice is how often an outage of the shared store is logged at most:
@@ -111,11 +115,15 @@ func (s *server) openGuard(st store) (*escalation.Guard, error) {
 	if err != nil {
 		return nil, err
 	}
-	return escalation.New(escalation.Config{
+	c := escalation.Config{
 		Store: st, Records: st, Tallies: st, Codes: st, Policy: s.config.policy, Secrets: secrets,
-		Shadow: s.config.Shadow, Instances: s.config.Instances,
+		Shadow: s.config.Shadow, Instance: s.instance,
 		Renderer: captcha.Renderer{}, Deliver: deliver, Providers: providers, PublicURL: s.config.PublicURL,
-	})
+	}
+	if s.live != nil {
+		c.Live = s.live.Count
+	}
+	return escalation.New(c)
 }
 
 // openSecrets reads the secret file; without one (only possible where this

@@ -20,14 +20,14 @@ var (
 // ask runs a script on the keys, whose first says where; pack is given the
 // deadline and returns the header. It returns the reply after the status; a
 // script that came to it too late did nothing, which is keys.ErrLate.
-func (s *Store) ask(ctx context.Context, sc script, name string, now, deadline int64, first string, pack func(until int64) call) (reply, int64, error) {
+func (s *Store) ask(ctx context.Context, sc script, name string, now, deadline int64, first string, pack func(until int64) call, more ...any) (reply, int64, error) {
 	clock, err := s.clock(ctx, first)
 	if err != nil {
 		return reply{}, 0, wrap(name, err)
 	}
 	c := pack(clock.until(ctx, now, deadline))
 	sent := clock.now()
-	v, err := s.eval(ctx, sc, c.keys, c.head)
+	v, err := s.eval(ctx, sc, c.keys, append([]any{c.head}, more...)...)
 	if err != nil {
 		return reply{}, 0, wrap(name, err)
 	}

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/guardd/guardd/keys"
+	"github.com/guardd/guardd/keys/redisstore"
+)
+
+// openFleet makes the store of an instance among others: Redis behind a breaker
+// with the twin beside it, and a heart that tells the others that it lives.
+func (s *server) openFleet(shared *redisstore.Store, twin *keys.Memory) (*keys.Fallback, error) {
+	if _, err := rand.Read(s.instance[:]); err != nil {
+		return nil, fmt.Errorf("naming the instance: %w", err)
+	}
+	breaker := keys.NewBreaker(keys.BreakerConfig{Flipped: s.breakerFlipped})
+	s.live = keys.NewLive(keys.LiveConfig{
+		Store: shared, Instance: s.instance, Fixed: s.config.Instances, Breaker: breaker})
+	store := keys.NewFallback(keys.FallbackConfig{
+		Primary: shared, Local: twin, Live: s.live.Count, Breaker: breaker, OnError: s.storeFailed})
+	s.outage = breaker.Open
+	s.metrics.watchFleet(breaker, s.live, store)
+
+	ctx, stop := context.WithTimeout(context.Background(), time.Second)
+	defer stop()
+	if err := s.live.Beat(ctx); err != nil {
+		s.metrics.storeFailed("beat", err)
+		if s.config.Instances == 0 {
+			s.log.Warn("nobody knows how many instances there are: alone, this one grants 3 of everything; set instances to know without redis")
+		}
+	}
+	s.background(func(ctx context.Context) { s.live.Run(ctx, func(err error) { s.storeFailed("beat", err) }) })
+	return store, nil
+}
+
+// background runs f until the server ends, and has that wait for it.
+func (s *server) background(f func(context.Context)) {
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f(ctx)
+	}()
+	s.undo.push(func() error {
+		stop()
+		<-done
+		return nil
+	})
+}
+
+// breakerFlipped says so once, whatever the rate of requests.
+func (s *server) breakerFlipped(open bool) {
+	if open {
+		s.metrics.degraded.Set(1)
+		s.log.Warn("redis has failed again and again: asking it only now and then until it works")
+		return
+	}
+	s.metrics.degraded.Set(0)
+	s.log.Info("redis works again: counting there")
+}
+
+// fleetCollector exports what stands between this instance and the others,
+// looked at once a scrape.
+type fleetCollector struct {
+	breaker *keys.Breaker
+	live    *keys.Live
+	store   *keys.Fallback
+
+	open, opened, probes, skipped, next, instances *prometheus.Desc
+}
+
+// watchFleet exports breaker and heartbeats; nil ones are those of an instance
+// that has no shared store.
+func (m *metrics) watchFleet(b *keys.Breaker, l *keys.Live, f *keys.Fallback) {
+	d := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc(name, help, labels, nil)
+	}
+	m.registry.MustRegister(&fleetCollector{breaker: b, live: l, store: f,
+		open:      d("guardd_breaker_open", "1 while the shared store is asked only now and then, because it has failed again and again, else 0."),
+		opened:    d("guardd_breaker_opened_total", "Times that the breaker before the shared store has opened."),
+		probes:    d("guardd_breaker_probes_total", "Calls let through an open breaker, by result.", "result"),
+		skipped:   d("guardd_breaker_skipped_total", "Calls to the shared store not made, because the breaker was open."),
+		next:      d("guardd_breaker_next_probe_seconds", "Time until the shared store is asked again, 0 while the breaker is closed."),
+		instances: d("guardd_instances", "Instances among which limits are shared while the shared store is gone; 0: not known, the share is the least there is."),
+	})
+}
+
+// Describe is Collector's.
+func (c *fleetCollector) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(c, ch) }
+
+// Collect is Collector's.
+func (c *fleetCollector) Collect(ch chan<- prometheus.Metric) {
+	var st keys.BreakerStats
+	var next, instances, open float64 = 0, 1, 0
+	if c.breaker != nil {
+		st, next, instances = c.breaker.Stats(), float64(c.store.NextProbe())/float64(keys.Second), float64(c.live.Count())
+	}
+	if st.Open {
+		open = 1
+	}
+	gauge := func(d *prometheus.Desc, v float64) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v)
+	}
+	counter := func(d *prometheus.Desc, n uint64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), labels...)
+	}
+	gauge(c.open, open)
+	gauge(c.next, next)
+	gauge(c.instances, instances)
+	counter(c.opened, st.Opened)
+	counter(c.skipped, st.Skipped)
+	counter(c.probes, st.Probes-st.ProbesFailed, "worked")
+	counter(c.probes, st.ProbesFailed, "failed")
+}
