@@ -402,7 +402,7 @@ func TestADelayIsWaitedOutOnRequestOnly(t *testing.T) {
 // id of the attempt that it repeats.
 func TestTheDelaysOfARealGuardAreWaitedOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		service := embedded()
+		service := embedded(nil)
 		inside := roundTripper(func(r *http.Request) (*http.Response, error) {
 			w := httptest.NewRecorder()
 			service.ServeHTTP(w, r)

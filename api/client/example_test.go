@@ -2,11 +2,14 @@ package client_test
 
 import (
 	"fmt"
+	"html/template"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"regexp"
 	"strings"
+	"testing"
 	"time"
 
 	"github.com/guardd/guardd/api"
@@ -21,10 +24,11 @@ var guard *client.Client
 func login(w http.ResponseWriter, r *http.Request) {
 	account, device := r.FormValue("account"), client.DeviceToken(r)
 	may, err := guard.Attempt(r.Context(), client.AttemptRequest{
-		Account: account, IP: r.RemoteAddr, Device: device, Proof: r.FormValue("proof")})
+		Account: account, IP: r.RemoteAddr, Device: device,
+		Proof: r.FormValue(client.ReturnParameter), ReturnURL: "https://shop.example/login"})
 	warn(err)
 	if !may.Proceed {
-		askForMore(w, may)
+		askForMore(w, r, may)
 		return
 	}
 	outcome := compare(account, r.FormValue("password")) // client.OutcomeSuccess, ...
@@ -42,11 +46,26 @@ func warn(err error) {
 	}
 }
 
-// askForMore shows what would make the attempt acceptable: a wait, a picture,
-// a code. The form posts the proof along with name and password.
-func askForMore(w http.ResponseWriter, may *client.AttemptResponse) {
-	fmt.Fprintf(w, "%s, back in %d ms\n", may.Action, may.RetryAfterMS)
+// askForMore sends a refused visitor to the page of his challenge, which leads
+// back to ReturnURL with the proof in its query.
+func askForMore(w http.ResponseWriter, r *http.Request, may *client.AttemptResponse) {
+	if may.Challenge == nil { // denied by an operator's list, or nobody could be asked
+		http.Error(w, "Not now.", http.StatusForbidden)
+		return
+	}
+	http.Redirect(w, r, may.Challenge.Page, http.StatusSeeOther)
 }
+
+// form is the login's page. It carries the proof that a visitor came back with
+// along with name and password.
+func form(w http.ResponseWriter, r *http.Request) {
+	err := page.Execute(w, r.FormValue(client.ReturnParameter))
+	warn(err)
+}
+
+var page = template.Must(template.New("login").Parse(`<form method="post" action="/login">
+<input type="hidden" name="guardd_proof" value="{{.}}">
+<label>Name <input name="account"></label> <label>Password <input name="password" type="password"></label> <button>Sign in</button></form>`))
 
 func compare(account, password string) string {
 	if account == "alice" && password == "correct horse" {
@@ -59,7 +78,7 @@ func finish(w http.ResponseWriter, outcome string) { fmt.Fprintln(w, outcome) }
 
 // A guard in front of a login, and somebody who guesses.
 func ExampleClient() {
-	guardd := httptest.NewServer(embedded()) // in place of a running guardd
+	guardd := httptest.NewServer(embedded(nil)) // in place of a running guardd
 	defer guardd.Close()
 	var err error
 	// The minute is for busy test machines; without it, DefaultTimeout.
@@ -74,25 +93,82 @@ func ExampleClient() {
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 		w := httptest.NewRecorder()
 		login(w, r)
-		fmt.Print(w.Body)
+		to, _, _ := strings.Cut(w.Header().Get("Location"), "/challenges/")
+		fmt.Println(w.Code, strings.TrimSpace(w.Body.String())+to)
 	}
 	// Output:
-	// failure
-	// failure
-	// failure
-	// failure
-	// delay, back in 1000 ms
+	// 200 failure
+	// 200 failure
+	// 200 failure
+	// 200 failure
+	// 303 https://guardd.example
 }
 
-func embedded() http.Handler {
+// embedded is a guardd for login and browsers. now nil: its clock is real.
+func embedded(now func() int64) http.Handler {
 	secrets, err := escalation.GenerateSecrets()
 	if err != nil {
 		panic(err)
 	}
+	policy := escalation.DefaultPolicy()
+	policy.Realms["default"].ReturnOrigins = []string{"https://shop.example"}
 	twin := keys.NewMemory(keys.MemoryConfig{})
-	g, err := escalation.New(escalation.Config{Store: twin, Records: twin, Policy: escalation.DefaultPolicy(), Secrets: secrets})
+	g, err := escalation.New(escalation.Config{Store: twin, Records: twin, Policy: policy, Secrets: secrets, Now: now, PublicURL: "https://guardd.example"})
 	if err != nil {
 		panic(err)
 	}
-	return api.Service(api.Config{Guard: g})
+	mux := http.NewServeMux()
+	mux.Handle("/challenges/", api.Challenges(api.Config{Challenger: g}))
+	mux.Handle("/", api.Service(api.Config{Guard: g}))
+	return mux
+}
+
+// The whole way of a refused visitor: to the page, back with the proof, and on.
+func TestALoginGoesByThePageAndBack(t *testing.T) {
+	clock := time.Now().UnixMicro()
+	guardd := httptest.NewServer(embedded(func() int64 { return clock }))
+	defer guardd.Close()
+	var err error
+	if guard, err = client.New(client.Config{URL: guardd.URL, Timeout: time.Minute}); err != nil {
+		t.Fatal(err)
+	}
+	defer guard.Close()
+	post := func(proof string) *httptest.ResponseRecorder {
+		fields := url.Values{"account": {"alice"}, "password": {"correct horse"}, client.ReturnParameter: {proof}}
+		r := httptest.NewRequest(http.MethodPost, "/login", strings.NewReader(fields.Encode()))
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		w := httptest.NewRecorder()
+		login(w, r)
+		return w
+	}
+	for range 4 {
+		if _, err := guard.Attempt(t.Context(), client.AttemptRequest{Account: "alice", IP: "192.0.2.1"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	refused := post("")
+	_, path, ok := strings.Cut(refused.Header().Get("Location"), "https://guardd.example")
+	if refused.Code != http.StatusSeeOther || !ok {
+		t.Fatalf("%d to %q", refused.Code, refused.Header().Get("Location"))
+	}
+	clock += time.Minute.Microseconds()
+	browser := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	res, err := browser.PostForm(guardd.URL+path+"/answer", url.Values{"way": {"wait"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	res.Body.Close()
+	back := res.Header.Get("Location")
+	if res.StatusCode != http.StatusSeeOther || !strings.HasPrefix(back, "https://shop.example/login?") {
+		t.Fatalf("%d to %q", res.StatusCode, back)
+	}
+	shown := httptest.NewRecorder()
+	form(shown, httptest.NewRequest(http.MethodGet, back, nil))
+	proof := regexp.MustCompile(`name="` + client.ReturnParameter + `" value="([^"]+)"`).FindStringSubmatch(shown.Body.String())
+	if proof == nil {
+		t.Fatalf("no proof in %s", shown.Body)
+	}
+	if w := post(proof[1]); w.Code != http.StatusOK || strings.TrimSpace(w.Body.String()) != client.OutcomeSuccess {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
 }

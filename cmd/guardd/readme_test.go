@@ -32,11 +32,11 @@ func blocks(text, language string) (all []string) {
 }
 
 func TestReadmeGoIsCompiledCode(t *testing.T) {
-	snippets := blocks(readme(t), "go")
-	if len(snippets) == 0 {
-		t.Fatal("no Go in the README")
+	snippets, forms := blocks(readme(t), "go"), blocks(readme(t), "html")
+	if len(snippets) == 0 || len(forms) == 0 {
+		t.Fatal("no Go in the README, or no form")
 	}
-	for _, snippet := range snippets {
+	for _, snippet := range append(snippets, forms...) {
 		found := false
 		for _, file := range treeFiles(t) {
 			if filepath.Ext(file) == ".go" && !found {
