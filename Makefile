@@ -9,7 +9,7 @@ ARGS     ?=
 
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: help run demo build test race fuzz soak lint fmt
+.PHONY: help run demo build test race fuzz soak bench lint fmt
 
 help: ## say what each target does
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 10
@@ -25,6 +25,7 @@ build: need-go ## build bin/guardd
 
 test: need-go need-redis need-chromium need-npm ## run every test, those against a real redis-server and in a real browser too
 	$(GO) test ./...
+	cd bench && $(GO) test ./...
 
 race: need-go need-cc need-redis need-chromium need-npm ## the same under the race detector
 	$(GO) test -race -timeout 30m ./...
@@ -35,11 +36,15 @@ fuzz: need-go ## each fuzz target for FUZZTIME (20s)
 soak: need-go need-redis ## the random walks with SOAK (20) times the seeds
 	GUARDD_SOAK=$(SOAK) $(GO) test -v -count=1 -timeout 0 -run 'Walks' ./keys/...
 
+bench: need-go need-redis ## what a decision costs beside its peers, in some 5 minutes (ARGS="--json")
+	cd bench && $(GO) run . $(ARGS)
+
 lint: need-go ## formatting, vet, staticcheck, a tidy go.mod
 	@test -z "$$(gofmt -l .)" || { echo "not formatted (make fmt):"; gofmt -l .; exit 1; }
 	$(GO) vet ./...
 	$(GO) mod tidy -diff
 	$(GO) run $(STATICCHECK) ./...
+	cd bench && $(GO) vet ./... && $(GO) run $(STATICCHECK) ./...
 
 fmt: need-go ## format the code
 	gofmt -w .
