@@ -101,8 +101,10 @@ func (c *Cluster) Client() *redis.ClusterClient {
 	return client
 }
 
-// CA and TLS are those of Server.
-func (c *Cluster) CA() string       { return c.o.certs.ca }
+// CA is as that of Server.
+func (c *Cluster) CA() string { return c.o.certs.ca }
+
+// TLS is as that of Server.
 func (c *Cluster) TLS() *tls.Config { return c.o.tls() }
 
 // Stop kills all nodes.

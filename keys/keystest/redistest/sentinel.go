@@ -116,8 +116,10 @@ func (s *Sentinels) URL() string {
 	return plain.url(s.Watch[0].Addr(), more)
 }
 
-// CA and TLS are those of Server.
-func (s *Sentinels) CA() string       { return s.o.certs.ca }
+// CA is as that of Server.
+func (s *Sentinels) CA() string { return s.o.certs.ca }
+
+// TLS is as that of Server.
 func (s *Sentinels) TLS() *tls.Config { return s.o.tls() }
 
 // Stop kills all five.
