@@ -127,7 +127,7 @@ func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byt
 // first counts an answer to c, and returns why it does not count when it is not
 // the first. Where nobody could remember it, it does not count either.
 func (g *Guard) first(ctx context.Context, realm *liveRealm, c *challengeToken) ProofError {
-	n, err := g.tally(ctx, realm.space.Tally("answer", idText(c.id)), max(c.expires-c.issued, challengeLifetime))
+	n, err := g.tally(ctx, realm.at(c.account).Tally("answer", idText(c.id)), max(c.expires-c.issued, challengeLifetime))
 	switch {
 	case err != nil:
 		return ProofUnsure
@@ -148,7 +148,7 @@ func (g *Guard) tally(ctx context.Context, key string, window int64) (n int64, e
 
 func (g *Guard) judgeDigits(ctx context.Context, realm *liveRealm, c *challengeToken, text string, now int64) (ProofError, error) {
 	// A million guesses would be one that is right: an address has few a minute.
-	ok, err := g.flood.few(ctx, realm.space.Proof("digits:"+c.ip.Counted().String()), now)
+	ok, err := g.flood.few(ctx, realm.here.Proof("digits:"+c.ip.Counted().String()), now)
 	if err != nil {
 		return "", err
 	}

@@ -63,7 +63,7 @@ func (g *Guard) ask(v *visit, floor keys.Rung) (*keys.Ask, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, device := v.realm.space, [16]byte{}
+	s, device := v.realm.at(v.account), [16]byte{}
 	if v.device != nil {
 		device = v.device.id
 	}
@@ -73,7 +73,7 @@ func (g *Guard) ask(v *visit, floor keys.Rung) (*keys.Ask, error) {
 		Cost: 1, Floor: floor, Shadow: g.c.Shadow, AttemptID: id,
 		StateKey:    s.State(),
 		SuspectKeys: [2]string{s.Suspect(v.ip.Counted()), s.Suspect(v.ip.Wide())},
-		KKeys:       v.realm.kKeys(v.ip),
+		KKeys:       v.realm.kKeys(v.account, v.ip),
 		RevokedKey:  s.Revoked(v.account),
 		PlaceKey:    v.realm.placeKey(v.account, v.ip),
 		Proof:       v.shown.proof,

@@ -65,7 +65,7 @@ func (g *Guard) judgeCode(ctx context.Context, realm *liveRealm, c *challengeTok
 	if g.first(ctx, realm, c) == ProofSpent {
 		return ProofSpent, nil
 	}
-	typed, key := spell(text), realm.space.Code(c.account)
+	typed, key := spell(text), realm.at(c.account).Code(c.account)
 	live, err := g.c.Codes.LiveCode(ctx, key, g.storeNow())
 	if err != nil && !errors.Is(err, keys.ErrNoStore) {
 		return "", fmt.Errorf("%w: %w", ErrStore, err)
@@ -97,7 +97,7 @@ func (g *Guard) judgeCode(ctx context.Context, realm *liveRealm, c *challengeTok
 // spendQuarter lets a quarter's code be used once: for each instance while
 // there is no store.
 func (g *Guard) spendQuarter(ctx context.Context, realm *liveRealm, a keys.Account, quarter int64) ProofError {
-	key := realm.space.Tally("quarter", fmt.Sprintf("%s:%d", a, quarter))
+	key := realm.at(a).Tally("quarter", fmt.Sprintf("%s:%d", a, quarter))
 	if n, err := g.tally(ctx, key, 2*keys.MinCodeLife); err == nil && n > 1 {
 		return ProofSpent
 	}

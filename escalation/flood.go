@@ -71,13 +71,13 @@ func (f *flood) pass(ctx context.Context, v *visit, credentials []string, now in
 		if own {
 			break
 		}
-		key := v.realm.space.Proof(c)
+		key := v.realm.here.Proof(c)
 		if own, err = f.take(ctx, v, &keys.Ask{Now: now, Rules: f.own, Keys: []string{key}, Cost: 1}); err != nil {
 			return keys.Allow, false, err
 		}
 	}
-	ask := keys.Ask{Now: now, Rules: rules, Keys: []string{v.realm.space.IP(v.flowName, v.ip)}, Cost: 1}
-	ask.KKeys[0] = v.realm.space.K(v.ip.Counted())
+	ask := keys.Ask{Now: now, Rules: rules, Keys: []string{v.realm.here.IP(v.flowName, v.ip)}, Cost: 1}
+	ask.KKeys[0] = v.realm.here.K(v.ip.Counted())
 	if own {
 		ask.Cost = 0 // only look
 	}
@@ -113,6 +113,6 @@ func (f *flood) take(ctx context.Context, v *visit, ask *keys.Ask) (bool, error)
 // that k stays 1.
 func (f *flood) learn(ctx context.Context, v *visit, k, now int64) {
 	if v.floodK != 0 && v.floodK != k {
-		_ = f.buckets.Put(ctx, v.realm.space.K(v.ip.Counted()), keys.EncodeK(k, now+keys.Day), keys.Day)
+		_ = f.buckets.Put(ctx, v.realm.here.K(v.ip.Counted()), keys.EncodeK(k, now+keys.Day), keys.Day)
 	}
 }

@@ -19,7 +19,8 @@ type live struct {
 type liveRealm struct {
 	*realmRules
 	name     string
-	space    keys.Space
+	spaces   keys.Spaces
+	here     keys.Space // of what only this instance's memory holds
 	pepper   keys.Pepper
 	requests []byte // key for hashing request ids
 	codes    []byte // key of verification codes and proofs of work
@@ -67,7 +68,7 @@ func bind(p *Policy, c *Config) (*live, error) {
 			return nil, err
 		}
 		b := &liveRealm{
-			realmRules: p.compiled[name], name: name, space: keys.NewSpace(name, 0),
+			realmRules: p.compiled[name], name: name, spaces: keys.NewSpaces(name, p.compiled[name].shards), here: keys.NewSpace(name, 0),
 			pepper: pepper, requests: requests, codes: codes, providers: c.Providers[name],
 		}
 		if c.Deliver != nil && c.Deliver[name] == nil {
@@ -98,33 +99,38 @@ func (r *liveRealm) account(name string) (keys.Account, string, error) {
 // bucketKeys names one bucket a tier of the rules.
 func (r *liveRealm) bucketKeys(rules *keys.Rules, flow string, a keys.Account, ip keys.Address, device [16]byte) []string {
 	tiers := rules.Tiers()
-	names := make([]string, len(tiers))
+	names, space := make([]string, len(tiers)), r.at(a)
 	for i := range tiers {
 		switch tiers[i].Tier {
 		case keys.TierPair:
-			names[i] = r.space.Pair(flow, a, ip)
+			names[i] = space.Pair(flow, a, ip)
 		case keys.TierAccount:
-			names[i] = r.space.Account(flow, a)
+			names[i] = space.Account(flow, a)
 		case keys.TierIP:
-			names[i] = r.space.IP(flow, ip)
+			names[i] = space.IP(flow, ip)
 		case keys.TierNetwork:
-			names[i] = r.space.Network(flow, ip)
+			names[i] = space.Network(flow, ip)
 		case keys.TierGlobal:
-			names[i] = r.space.Global(flow)
+			names[i] = space.Global(flow)
 		case keys.TierDevice:
-			names[i] = r.space.Device(flow, idText(device))
+			names[i] = space.Device(flow, idText(device))
 		case keys.TierDevices:
-			names[i] = r.space.Devices(flow, a)
+			names[i] = space.Devices(flow, a)
 		}
 	}
 	return names
 }
 
-// kKeys are the learned sizes of the address and, for IPv6, its /48.
-func (r *liveRealm) kKeys(ip keys.Address) (k [2]string) {
-	k[0] = r.space.K(ip.Counted())
+// at is the shard that everything about the account is counted in: one script
+// call, one slot.
+func (r *liveRealm) at(a keys.Account) keys.Space { return r.spaces.Of(a) }
+
+// kKeys are the learned sizes of the address and, for IPv6, its /48, as the
+// account's shard knows them.
+func (r *liveRealm) kKeys(a keys.Account, ip keys.Address) (k [2]string) {
+	k[0] = r.at(a).K(ip.Counted())
 	if ip.Is6() {
-		k[1] = r.space.K(ip.Wide())
+		k[1] = r.at(a).K(ip.Wide())
 	}
 	return k
 }
@@ -135,5 +141,5 @@ func (r *liveRealm) placeKey(a keys.Account, ip keys.Address) string {
 	if !r.familiar {
 		return ""
 	}
-	return r.space.Place(a, ip)
+	return r.at(a).Place(a, ip)
 }

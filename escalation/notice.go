@@ -20,7 +20,7 @@ func (g *Guard) notify(realm *liveRealm, flow string, a keys.Account, name, what
 	}
 	g.queue.put(realm.name, job{
 		do: func(ctx context.Context) {
-			n, before, err := g.c.Tallies.Tally(ctx, realm.space.Tally("notice", a.String()), g.storeNow(), noticeWindow)
+			n, before, err := g.c.Tallies.Tally(ctx, realm.at(a).Tally("notice", a.String()), g.storeNow(), noticeWindow)
 			if err != nil || n > 1 {
 				return
 			}

@@ -40,6 +40,14 @@ type Realm struct {
 	// Notices say what an account's owner is told of: some of Notices. Default
 	// all.
 	Notices []string `yaml:"notices,omitempty"`
+	// Shards spreads a realm that is too large for one slot of a Redis Cluster
+	// over so many, by account. Counters of accounts and pairs stay exact; ip,
+	// network and global become as many sub-buckets, each a Shards-th of the
+	// capacity and of the refill. A request_id is known in its account's shard
+	// only, and so is for whom an address has had codes sent. Changing it moves
+	// accounts to shards where nothing is known of them: counts begin anew, and
+	// revocations have to be repeated. Default 1.
+	Shards int `yaml:"shards,omitempty"`
 	// Postures say what elevated, high and critical do.
 	Postures map[string]*Effect `yaml:"postures,omitempty"`
 	// Flows holds login and, where they differ from it, otp, reset, signup.

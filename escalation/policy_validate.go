@@ -69,7 +69,13 @@ func (r *Realm) validate(path string, faults *faultList) (*Realm, *realmRules) {
 		full.FamiliarPlaces = new(bool)
 		*full.FamiliarPlaces = true
 	}
-	c := &realmRules{normalise: full.Normalise, familiar: *full.FamiliarPlaces}
+	if full.Shards == 0 {
+		full.Shards = 1
+	}
+	if full.Shards < 1 || full.Shards > keys.MaxShards {
+		faults.add(path+".shards", "must be from 1 to %d, not %d", keys.MaxShards, full.Shards)
+	}
+	c := &realmRules{shards: full.Shards, normalise: full.Normalise, familiar: *full.FamiliarPlaces}
 	c.lists = full.Lists.compile(path+".lists", faults)
 	for i, o := range full.ReturnOrigins {
 		if !validOrigin(o) {
@@ -80,12 +86,13 @@ func (r *Realm) validate(path string, faults *faultList) (*Realm, *realmRules) {
 	full.validChallenges(path, c, faults)
 	var effects [4]keys.Effect
 	full.Postures, effects = validPostures(full.Postures, path+".postures", faults)
-	full.Flows = r.validFlows(path+".flows", effects, c, faults)
+	full.Flows = r.validFlows(path, effects, c, faults)
 	return &full, c
 }
 
 // validFlows fills in login, and lays the others over it where they are given.
-func (r *Realm) validFlows(path string, effects [4]keys.Effect, c *realmRules, faults *faultList) map[string]*Flow {
+func (r *Realm) validFlows(realm string, effects [4]keys.Effect, c *realmRules, faults *faultList) map[string]*Flow {
+	path := realm + ".flows"
 	for _, name := range slices.Sorted(maps.Keys(r.Flows)) {
 		if !slices.Contains(Flows, name) {
 			faults.add(path+"."+name, "is not one of %s", strings.Join(Flows, ", "))
@@ -98,12 +105,13 @@ func (r *Realm) validFlows(path string, effects [4]keys.Effect, c *realmRules, f
 		if _, ok := r.Flows[name]; ok || name == DefaultFlow {
 			full = given.over(base, effects, path+"."+name, faults)
 			flows[name] = full
+			full.checkShards(c.shards, name, realm+".shards", faults)
 		}
 		if name == DefaultFlow {
 			base = full
 		}
 		if len(faults.all) == 0 {
-			c.flows[i] = full.compile(effects, path+"."+name, faults)
+			c.flows[i] = full.compile(c.shards, effects, path+"."+name, faults)
 		}
 	}
 	return flows

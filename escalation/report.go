@@ -103,11 +103,11 @@ func (g *Guard) giving(t *attemptToken, realm *liveRealm, outcome keys.Outcome) 
 	rules := realm.flows[t.flow].kinds[kindOf(t.ip, t.listed, t.device)]
 	ret := &keys.Return{
 		Rules: rules, Keys: realm.bucketKeys(rules, flow, t.account, t.ip, t.deviceID),
-		StateKey: realm.space.State(), KKeys: realm.kKeys(t.ip),
+		StateKey: realm.at(t.account).State(), KKeys: realm.kKeys(t.account, t.ip),
 		Outcome: outcome, Stamp: t.stamp, Expires: t.expires(), Took: t.took,
-		OutcomeKey:  realm.space.Outcome(idText(t.id)),
+		OutcomeKey:  realm.at(t.account).Outcome(idText(t.id)),
 		PlaceKey:    realm.placeKey(t.account, t.ip),
-		FailuresKey: realm.space.Failures(t.account),
+		FailuresKey: realm.at(t.account).Failures(t.account),
 	}
 	if g.c.Now != nil {
 		ret.Now = g.c.Now()

@@ -6,6 +6,7 @@ import (
 
 // realmRules is a realm's policy, ready to be asked by many goroutines.
 type realmRules struct {
+	shards    int
 	normalise keys.Normalisation
 	familiar  bool
 	lists     listTable
@@ -72,7 +73,7 @@ func tierOf(l *Limit) (keys.Tier, keys.Role) {
 
 // compile makes the rules of a valid flow. What it still finds wrong is a
 // fault of the flow as a whole.
-func (f *Flow) compile(effects [4]keys.Effect, path string, faults *faultList) *flowRules {
+func (f *Flow) compile(shards int, effects [4]keys.Effect, path string, faults *faultList) *flowRules {
 	var tiers []keys.TierSpec
 	for i := range f.Limits {
 		l, on := f.row(i)
@@ -81,6 +82,9 @@ func (f *Flow) compile(effects [4]keys.Effect, path string, faults *faultList) *
 		}
 		t, role := tierOf(&l)
 		limit, err := l.limit()
+		if err == nil && shared(l.Tier) && !limit.Zero() {
+			limit, err = limit.Sub(int64(shards))
+		}
 		if err != nil {
 			faults.add(path, "%v", err)
 			return nil

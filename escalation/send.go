@@ -41,8 +41,8 @@ func (g *Guard) Send(ctx context.Context, token, proof string) (*Sent, error) {
 		return nil, errors.New("the guard has no codes, or nobody to deliver them")
 	}
 	ask := &keys.CodeAsk{
-		Now: g.storeNow(), Account: c.account, Key: realm.space.Code(c.account),
-		SenderKey: realm.space.Sender(c.ip), RevokedKey: realm.space.Revoked(c.account),
+		Now: g.storeNow(), Account: c.account, Key: realm.at(c.account).Code(c.account),
+		SenderKey: realm.at(c.account).Sender(c.ip), RevokedKey: realm.at(c.account).Revoked(c.account),
 	}
 	if proof != "" {
 		if ask.Proof, err = g.price(realm, c, proof); err != nil {
@@ -99,7 +99,7 @@ func (g *Guard) post(realm *liveRealm, c *challengeToken, token string, ans *key
 	if ans.Degraded {
 		m.Code = realm.quarterCode(c.account, keys.Quarter(ans.Code.Sent))
 	}
-	key, serial := realm.space.Code(c.account), ans.Code.Serial
+	key, serial := realm.at(c.account).Code(c.account), ans.Code.Serial
 	failed := func(ctx context.Context) {
 		if ans.State == keys.CodeSent {
 			_ = g.c.Codes.UnsendCode(ctx, key, serial, g.storeNow()) // else it is left to its life's end

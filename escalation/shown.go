@@ -96,7 +96,7 @@ func (v *visit) showWait(c *challengeToken) {
 	default:
 		v.shown.id, v.shown.ticket = c.id, c
 		v.shown.proof = keys.Proof{
-			Key: v.realm.space.Proof(idText(c.id)), Rung: keys.Delay, Wait: c.wait,
+			Key: v.realm.at(v.account).Proof(idText(c.id)), Rung: keys.Delay, Wait: c.wait,
 			Issued: c.issued, NotBefore: c.notBefore(), Expires: c.expires, Uses: 1,
 		}
 	}

@@ -47,7 +47,7 @@ func (g *Guard) prove(c *challengeToken, rung keys.Rung) *proofToken {
 
 // proof is what p is worth to a store.
 func (r *liveRealm) proof(p *proofToken) keys.Proof {
-	k := keys.Proof{Key: r.space.Proof(idText(p.id)), Rung: p.rung, Wait: p.wait, Issued: p.issued, Expires: p.expires, Uses: 1}
+	k := keys.Proof{Key: r.at(p.account).Proof(idText(p.id)), Rung: p.rung, Wait: p.wait, Issued: p.issued, Expires: p.expires, Uses: 1}
 	if p.rung == keys.Verify {
 		k.Uses = verifyUses
 	}

@@ -150,7 +150,7 @@ func (v *visit) request() keys.Request {
 	id := v.fingerprint("id", v.scope.realm, v.flowName, a.RequestID)
 	body := v.fingerprint("body", v.scope.realm, v.flowName, a.Account, a.IP, a.Device, a.Proof, a.Challenge, a.Answer,
 		a.ReturnURL, a.UserAgent, a.Channel, breached, a.PasswordTag)
-	return keys.Request{Key: v.realm.space.Request(v.flowName, idText(id)), Body: body}
+	return keys.Request{Key: v.realm.at(v.account).Request(v.flowName, idText(id)), Body: body}
 }
 
 // fingerprint is a keyed hash of the parts, each with its length before it.
