@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -125,8 +126,9 @@ func embedded(now func() int64) http.Handler {
 
 // The whole way of a refused visitor: to the page, back with the proof, and on.
 func TestALoginGoesByThePageAndBack(t *testing.T) {
-	clock := time.Now().UnixMicro()
-	guardd := httptest.NewServer(embedded(func() int64 { return clock }))
+	var clock atomic.Int64
+	clock.Store(time.Now().UnixMicro())
+	guardd := httptest.NewServer(embedded(clock.Load))
 	defer guardd.Close()
 	var err error
 	if guard, err = client.New(client.Config{URL: guardd.URL, Timeout: time.Minute}); err != nil {
@@ -142,16 +144,18 @@ func TestALoginGoesByThePageAndBack(t *testing.T) {
 		return w
 	}
 	for range 4 {
-		if _, err := guard.Attempt(t.Context(), client.AttemptRequest{Account: "alice", IP: "192.0.2.1"}); err != nil {
-			t.Fatal(err)
+		may, err := guard.Attempt(t.Context(), client.AttemptRequest{Account: "alice", IP: "192.0.2.1"})
+		if err != nil || !may.Proceed {
+			t.Fatalf("%+v, %v", may, err)
 		}
+		clock.Add(time.Second.Microseconds())
 	}
 	refused := post("")
 	_, path, ok := strings.Cut(refused.Header().Get("Location"), "https://guardd.example")
 	if refused.Code != http.StatusSeeOther || !ok {
 		t.Fatalf("%d to %q", refused.Code, refused.Header().Get("Location"))
 	}
-	clock += time.Minute.Microseconds()
+	clock.Add((2 * time.Second).Microseconds()) // its time has come, and no guess has refilled
 	browser := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	res, err := browser.PostForm(guardd.URL+path+"/answer", url.Values{"way": {"wait"}})
 	if err != nil {

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/chromedp/chromedp/kb"
 
@@ -22,8 +21,6 @@ type owner struct {
 
 func newOwner(t *testing.T, d *demo) *owner {
 	t.Helper()
-	// An attack that lasts as long as a test on a slow machine.
-	d.shop.attack.most, d.shop.attack.lasts = 1_000_000, 10*time.Minute
 	return &owner{browsertest.Open(t), t, d}
 }
 

@@ -22,6 +22,8 @@ func openShop(t *testing.T) *demo {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// An attack lasts as long as a test on a slow machine.
+	d.shop.attack.most, d.shop.attack.lasts = 1_000_000, 10*time.Minute
 	t.Cleanup(func() {
 		if err := d.close(); err != nil {
 			t.Error(err)
