@@ -391,3 +391,35 @@ func TestAnAnswerMayComeWithTheAttempt(t *testing.T) {
 		t.Errorf("a sixth guess: %q", v.ProofError)
 	}
 }
+
+// TestAnAddressGuessesAtFewPicturesAMinute while its codes are judged.
+func TestAnAddressGuessesAtFewPicturesAMinute(t *testing.T) {
+	w := newMailed(t)
+	v := w.at(alice, home, keys.Captcha)
+	code, token := w.code(v.Challenge.Token), v.Challenge.Token
+	for range ownPerMinute {
+		digits := digitsText(w.c.Secrets.openChallenge(token).digits)
+		token = w.answer(Solution{Token: token, Text: wrong(digits)}).Challenge.Token
+	}
+	digits := digitsText(w.c.Secrets.openChallenge(token).digits)
+	if _, err := w.g.Answer(context.Background(), &Solution{Token: token, Text: digits}); !errors.Is(err, ErrTooMany) {
+		t.Errorf("%v, want ErrTooMany", err)
+	}
+	if v := w.try(Attempt{Account: alice, IP: home, Challenge: token, Answer: digits}); v.Proceed || v.ProofError != ProofInsufficient {
+		t.Errorf("with an attempt: %s, %q", v.Action, v.ProofError)
+	}
+	if r := w.answer(Solution{Token: token, Text: code}); r.Err != "" {
+		t.Errorf("a code: %q", r.Err)
+	}
+}
+
+// TestARepeatOfARightAnswerIsNoError: its reply was lost on the way.
+func TestARepeatOfARightAnswerIsNoError(t *testing.T) {
+	w := newMailed(t)
+	v := w.at(alice, home, keys.Captcha)
+	a := Attempt{Account: alice, IP: home, RequestID: "r", Challenge: v.Challenge.Token, Answer: w.read(v.Challenge.Token)}
+	first, again := w.let(a), w.let(a)
+	if again.Attempt != first.Attempt || !again.Replayed || again.ProofError != "" {
+		t.Errorf("%+v", again)
+	}
+}

@@ -115,6 +115,9 @@ func (g *Guard) answer(v *visit, rules *keys.Rules, ans *keys.Answer) (*Verdict,
 	if r.ProofError = v.shown.err; r.ProofError == "" {
 		r.ProofError = proofErrors[ans.Proof]
 	}
+	if r.Replayed { // the answer was right the first time
+		r.ProofError = ""
+	}
 	if v.shown.solved != "" && v.shown.guessesLeft(ans.Proof) {
 		r.Proof = v.shown.solved
 	}

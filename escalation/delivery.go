@@ -52,22 +52,19 @@ const (
 	patience = 10 * time.Minute
 )
 
-// job is one delivery: do, or, when the process ends first, drop.
-type job struct{ do, drop func(context.Context) }
-
 // queue delivers off the requests' path. Its zero value is ready; goroutines
 // begin with a realm's first job.
 type queue struct {
 	mu      sync.Mutex
 	closed  bool
-	realms  map[string]chan job
+	realms  map[string]chan func(context.Context)
 	workers sync.WaitGroup
 	ctx     context.Context // ends when the time for close is over
 	cancel  context.CancelFunc
 }
 
 // put reports whether there was room.
-func (q *queue) put(realm string, j job) bool {
+func (q *queue) put(realm string, job func(context.Context)) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed {
@@ -76,31 +73,29 @@ func (q *queue) put(realm string, j job) bool {
 	jobs := q.realms[realm]
 	if jobs == nil {
 		if q.realms == nil {
-			q.realms = map[string]chan job{}
+			q.realms = map[string]chan func(context.Context){}
 			q.ctx, q.cancel = context.WithCancel(context.Background())
 		}
-		jobs = make(chan job, queueLen)
+		jobs = make(chan func(context.Context), queueLen)
 		q.realms[realm] = jobs
 		for range queueWorkers {
 			q.workers.Go(func() { q.work(jobs) })
 		}
 	}
 	select {
-	case jobs <- j:
+	case jobs <- job:
 		return true
 	default:
 		return false
 	}
 }
 
-func (q *queue) work(jobs <-chan job) {
-	for j := range jobs {
+// work does jobs. Those left when the time is over are done in a context that
+// has ended: each takes back what it cannot deliver.
+func (q *queue) work(jobs <-chan func(context.Context)) {
+	for job := range jobs {
 		ctx, cancel := context.WithTimeout(q.ctx, patience)
-		if q.ctx.Err() == nil {
-			j.do(ctx)
-		} else {
-			j.drop(context.WithoutCancel(ctx))
-		}
+		job(ctx)
 		cancel()
 	}
 }

@@ -18,22 +18,19 @@ func (g *Guard) notify(realm *liveRealm, flow string, a keys.Account, name, what
 	if g.c.Shadow || g.live.Load().deliver == nil || g.c.Tallies == nil || !realm.notices[what] {
 		return
 	}
-	g.queue.put(realm.name, job{
-		do: func(ctx context.Context) {
-			n, before, err := g.c.Tallies.Tally(ctx, realm.at(a).Tally("notice", a.String()), g.storeNow(), noticeWindow)
-			if err != nil || n > 1 {
-				return
-			}
-			id, err := g.newID()
-			if err != nil {
-				return
-			}
-			_ = g.deliver(ctx, &Message{ // Delivered is told what became of it
-				ID: idText(id), Kind: MessageNotice, Account: name, AccountHash: a.String(), Realm: realm.name, Flow: flow,
-				Notice: what, Suppressed: max(before-1, 0), At: micros(at),
-			})
-		},
-		drop: func(context.Context) {},
+	g.queue.put(realm.name, func(ctx context.Context) {
+		n, before, err := g.c.Tallies.Tally(ctx, realm.at(a).Tally("notice", a.String()), g.storeNow(), noticeWindow)
+		if err != nil || n > 1 {
+			return
+		}
+		id, err := g.newID()
+		if err != nil {
+			return
+		}
+		_ = g.deliver(ctx, &Message{ // Delivered is told what became of it
+			ID: idText(id), Kind: MessageNotice, Account: name, AccountHash: a.String(), Realm: realm.name, Flow: flow,
+			Notice: what, Suppressed: max(before-1, 0), At: micros(at),
+		})
 	})
 }
 

@@ -132,9 +132,17 @@ func TestTokensSurviveARoundTripWithinTheirSizes(t *testing.T) {
 	if got := s.openChallenge(token); !reflect.DeepEqual(got, c) || len(token) > maxChallengeToken {
 		t.Errorf("challenge of %d characters: %+v", len(token), got)
 	}
+	c.rung, c.wait, c.digits = keys.Captcha, 0, 999_999
+	if got := s.openChallenge(s.seal(forChallenge, c.encode())); !reflect.DeepEqual(got, c) {
+		t.Errorf("captcha: %+v", got)
+	}
 	p := &proofToken{scope: a.scope, rung: keys.Verify, id: a.id, account: a.account, issued: a.stamp, expires: a.stamp + 1}
 	if got := s.openProof(s.seal(forProof, p.encode())); !reflect.DeepEqual(got, p) {
 		t.Errorf("proof: %+v", got)
+	}
+	p.rung, p.wait, p.network = keys.Delay, 30e6, a.ip.Wide()
+	if got := s.openProof(s.seal(forProof, p.encode())); !reflect.DeepEqual(got, p) {
+		t.Errorf("proof of work: %+v", got)
 	}
 	d := &deviceToken{realm: a.realm}
 	for i := range maxDeviceAccounts {

@@ -105,13 +105,10 @@ func (g *Guard) post(realm *liveRealm, c *challengeToken, token string, ans *key
 			_ = g.c.Codes.UnsendCode(ctx, key, serial, g.storeNow()) // else it is left to its life's end
 		}
 	}
-	ok := g.queue.put(c.realm, job{
-		do: func(ctx context.Context) {
-			if g.deliver(ctx, m) != nil {
-				failed(context.WithoutCancel(ctx))
-			}
-		},
-		drop: failed,
+	ok := g.queue.put(c.realm, func(ctx context.Context) {
+		if g.deliver(ctx, m) != nil {
+			failed(context.WithoutCancel(ctx))
+		}
 	})
 	if !ok {
 		failed(context.Background())

@@ -78,6 +78,15 @@ func TestASenderForManyPaysWithPictures(t *testing.T) {
 		_, err := w.g.Send(context.Background(), token, bad)
 		wantFault(t, err, "proof", "invalid")
 	}
+	realm := w.g.live.Load().realms["default"]
+	c := w.c.Secrets.openChallenge(token)
+	otherFlow := *c
+	otherFlow.flow = 1
+	for what, p := range map[string]*proofToken{"work": w.g.prove(c, keys.Delay), "another flow's": w.g.prove(&otherFlow, keys.Captcha)} {
+		if _, err := w.g.price(realm, c, w.c.Secrets.seal(forProof, p.encode())); err == nil {
+			t.Errorf("%s proof pays", what)
+		}
+	}
 	if s := w.send(token, proof); !s.Sent {
 		t.Fatalf("paid for: %+v", s)
 	}
@@ -138,7 +147,7 @@ func (q *queue) settle(t *testing.T) {
 	q.mu.Unlock()
 	gate, done := make(chan struct{}), make(chan struct{}, queueWorkers)
 	for range queueWorkers {
-		jobs <- job{do: func(context.Context) { done <- struct{}{}; <-gate }}
+		jobs <- func(context.Context) { done <- struct{}{}; <-gate }
 	}
 	for range queueWorkers {
 		<-done
