@@ -2,6 +2,7 @@ package redistest
 
 import (
 	"bufio"
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -100,6 +101,9 @@ func (s *Server) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.It
 
 // URL is the server's address in the form of guardd's --redis flag.
 func (s *Server) URL() string { return s.o.url(s.Addr(), nil) }
+
+// Dir is where the server keeps its files.
+func (s *Server) Dir() string { return s.dir }
 
 // CA is the file with the certificate authority of a server with TLS.
 func (s *Server) CA() string { return s.o.certs.ca }
@@ -225,4 +229,19 @@ func freePort() (int, error) {
 	}
 	defer l.Close()
 	return l.Addr().(*net.TCPAddr).Port, nil
+}
+
+// RestartLoading has the server save what it holds and starts it again, so slow
+// to read it back (10 ms a key) that it says LOADING meanwhile.
+func (s *Server) RestartLoading() {
+	s.t.Helper()
+	if err := s.Client().Save(context.Background()).Err(); err != nil {
+		s.t.Fatal(err)
+	}
+	s.Stop()
+	s.ready = "Loading RDB"
+	s.args = append(s.args, "--key-load-delay", "10000", "--loading-process-events-interval-bytes", "1024")
+	if err := s.exec(filepath.Join(s.dir, "redis.conf")); err != nil {
+		s.t.Fatalf("redis-server does not start again: %v", err)
+	}
 }
