@@ -70,6 +70,9 @@ func (s *redisSide) record() error {
 		return err
 	}
 	s.shape = contents(asks[0])
+	if err := s.teach(asks[0]); err != nil {
+		return err
+	}
 
 	if s.whole, err = asked(asks, lets); err != nil {
 		return err
@@ -127,6 +130,12 @@ func asked(asks []*keys.Ask, ok func([]byte) bool) ([][]command, error) {
 	return units(rec.commands(ok), len(asks))
 }
 
+// teach has Redis know what recorded calls name by its hash alone.
+func (s *redisSide) teach(a *keys.Ask) error {
+	st := redisstore.New(redisstore.Config{Client: s.node.client, Deadline: 10 * time.Second})
+	return st.Take(context.Background(), a, &keys.Answer{})
+}
+
 // units groups commands into n of equal length.
 func units(cs []command, n int) ([][]command, error) {
 	if n == 0 || len(cs)%n != 0 {
@@ -159,6 +168,9 @@ func (s *redisSide) single(asks []*keys.Ask) ([][]command, error) {
 	ones := make([]*keys.Ask, len(asks))
 	for i, a := range asks {
 		ones[i] = &keys.Ask{Rules: rules, Keys: []string{ipKey(a)}, Cost: 1, AttemptID: a.AttemptID}
+	}
+	if err := s.teach(ones[0]); err != nil {
+		return nil, err
 	}
 	return asked(ones, lets)
 }

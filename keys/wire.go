@@ -13,7 +13,10 @@ import (
 //
 // Each number takes as few bytes as it needs: Redis hashes every byte of a
 // script's arguments.
-type wire struct{ format, data string }
+type wire struct {
+	format, data string
+	slots        []int64
+}
 
 // Thresholds in units, for the scripts.
 const (
@@ -43,7 +46,7 @@ func packRules(r *Rules) wire {
 		}
 	}
 	w.add(make([]int64, 2*r.limits)...) // each limit's result
-	return wire{"<" + w.format.String(), string(append(w.data, thresholds.data...))}
+	return wire{"<" + w.format.String(), string(append(w.data, thresholds.data...)), w.slots}
 }
 
 func (t Threshold) wire(l Limit) int64 {
@@ -56,9 +59,11 @@ func (t Threshold) wire(l Limit) int64 {
 type wireWriter struct {
 	format strings.Builder
 	data   []byte
+	slots  []int64
 }
 
 func (w *wireWriter) add(n ...int64) {
+	w.slots = append(w.slots, n...)
 	for _, v := range n {
 		size := 1
 		for u := v >> 8; u > 0; u >>= 8 {
@@ -89,4 +94,19 @@ func (r *Rules) Wire() (format, data string) {
 		return "", ""
 	}
 	return r.wire.format, r.wire.data
+}
+
+// WireTable returns what Wire packs as it is: the slots of the table, and the
+// thresholds, three a limit. For rules of a share there is none. The caller must
+// not change them.
+func (r *Rules) WireTable() (slots []int64, thresholds []Threshold) {
+	if r.share > 1 {
+		return nil, nil
+	}
+	for _, t := range r.tiers {
+		for _, l := range t.Limits {
+			thresholds = append(thresholds, l.Delay, l.Captcha, l.Verify)
+		}
+	}
+	return r.wire.slots, thresholds
 }

@@ -16,7 +16,7 @@ if cost > 1 then
 end
 
 if status == 0 then
-  local revoked, place = one(v[iRevoked]) or 0, one(v[iPlace]) or 0
+  local revoked, place = v[iRevoked] and one(v[iRevoked]) or 0, v[iPlace] and one(v[iPlace]) or 0
   familiar = place > revoked and now - place < 2592000000000
 
   -- The device: known 1, spent 2, invalid 3. Its tiers go with a cost of at most 1.
@@ -113,7 +113,7 @@ if status == 0 then
     local byPosture, bySuspect = 0, 0
     if not familiar then
       byPosture = effect % 4
-      local till1, till2 = one(v[iSuspect1]), one(v[iSuspect2])
+      local till1, till2 = v[iSuspect1] and one(v[iSuspect1]), v[iSuspect2] and one(v[iSuspect2])
       if till1 and now < till1 or till2 and now < till2 then bySuspect = 2 end
     end
     if floor > needed then needed = floor end

@@ -63,6 +63,7 @@ type Store struct {
 	client   redis.UniversalClient
 	deadline time.Duration
 	clocks   clocks
+	bakery   bakery
 }
 
 var (
@@ -147,7 +148,12 @@ func (s *Store) Take(ctx context.Context, ask *keys.Ask, ans *keys.Answer) error
 	}
 	c := packAsk(ask, at.until(ctx, ask.Now, ask.Deadline))
 	sent := at.now()
-	v, err := s.eval(ctx, takeScript, c.keys, c.head, rules, format)
+	var v string
+	if sc, ok := s.bakery.script(ask.Rules); ok {
+		v, err = s.eval(ctx, *sc, c.keys, c.head)
+	} else {
+		v, err = s.eval(ctx, takeScript, c.keys, c.head, rules, format)
+	}
 	if err != nil {
 		return wrap("take", err)
 	}

@@ -3,8 +3,8 @@
 -- is one string; wire.go has both layouts.
 
 local now, deadline, cost, issued, expires, proofWait, proofIssued, proofNotBefore, proofExpires, proofUses,
-  floor, shadow, proofRung, iState, iSuspect1, iSuspect2, iK1, iK2, iRevoked, iPlace, iProof, iRequest, first, id, body =
-  sunpack('<ddddddddddBBBBBBBBBBBBBc16c16', ARGV[1])
+  floor, shadow, proofRung, iState, iSuspect1, iSuspect2, iK1, iK2, iRevoked, iPlace, iProof, iRequest, first, id =
+  sunpack('<ddddddddddBBBBBBBBBBBBBc16', ARGV[1])
 
 if now == 0 then
   local t = call('TIME')
@@ -16,6 +16,6 @@ local v = call('MGET', unpack(KEYS))
 
 local request = v[iRequest]
 if request and #request > 25 and now < sunpack('<d', request, 17) then
-  if sub(request, 1, 16) ~= body then return spack('<Bd', 2, now) end -- conflict
+  if sub(request, 1, 16) ~= sub(ARGV[1], -16) then return spack('<Bd', 2, now) end -- conflict
   return '\16' .. sub(request, 26) -- the first answer again
 end

@@ -1,0 +1,115 @@
+package redisstore
+
+import (
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/guardd/guardd/keys"
+)
+
+// Rules are the same for every attempt of a kind, and sending, hashing and
+// unpacking them is a tenth of what Redis does for one. So the take script is
+// given to Redis once per set of rules, with their numbers in its text.
+//
+// Redis keeps every script that it was ever given (some 40 KB each), so there
+// are few: for further rules, and when none has been unused for long, the rules
+// travel with the call. Equal rules make the same text, in any realm and at any
+// instance.
+
+// maxBaked is how many scripts one process gives Redis in a bakedIdle.
+const (
+	maxBaked  = 64
+	bakedIdle = 600 // seconds
+)
+
+// bakery makes scripts of rules. It is safe for concurrent use.
+type bakery struct {
+	scripts sync.Map // *keys.Rules: *loaf
+	n       atomic.Int64
+	swept   atomic.Int64 // Unix seconds
+	mu      sync.Mutex
+}
+
+type loaf struct {
+	script
+	used atomic.Int64 // Unix seconds
+}
+
+// script returns the take script for rules; ok is false when they have to
+// travel.
+func (b *bakery) script(r *keys.Rules) (sc *script, ok bool) {
+	now := time.Now().Unix()
+	if v, found := b.scripts.Load(r); found {
+		l := v.(*loaf)
+		if l.used.Load() != now {
+			l.used.Store(now)
+		}
+		return &l.script, true
+	}
+	return b.bake(r, now)
+}
+
+func (b *bakery) bake(r *keys.Rules, now int64) (*script, bool) {
+	if b.n.Load() >= maxBaked && now-b.swept.Load() < bakedIdle {
+		return nil, false // no lock: this may be every call of a realm
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.n.Load() >= maxBaked {
+		b.sweep(now)
+	}
+	if b.n.Load() >= maxBaked {
+		return nil, false
+	}
+	l := &loaf{script: bakeTake(r)}
+	l.used.Store(now)
+	if v, found := b.scripts.LoadOrStore(r, l); found {
+		return &v.(*loaf).script, true
+	}
+	b.n.Add(1)
+	return &l.script, true
+}
+
+// sweep forgets the scripts of rules that a reload has replaced.
+func (b *bakery) sweep(now int64) {
+	b.swept.Store(now)
+	b.scripts.Range(func(r, l any) bool {
+		if now-l.(*loaf).used.Load() >= bakedIdle {
+			b.scripts.Delete(r)
+			b.n.Add(-1)
+		}
+		return true
+	})
+}
+
+// What bakeTake replaces, in settle.lua and reply.lua.
+const (
+	madeReply      = "'<BddddddBBBBBBBBBBc16' .. string.rep('Bd', limits)"
+	sentRules      = "{ sunpack(ARGV[3], ARGV[2]) }"
+	sentThresholds = "{ sunpack('<' .. string.rep('HHH', limits), ARGV[2], r[last + 1]) }"
+)
+
+// bakeTake writes rules into the take script.
+func bakeTake(r *keys.Rules) script {
+	slots, thresholds := r.WireTable()
+	table := make([]byte, 0, 8*len(slots))
+	for _, n := range slots {
+		table = append(strconv.AppendInt(table, n, 10), ',')
+	}
+	table = append(table, '0') // where the thresholds would begin
+	var ts []byte
+	for _, t := range thresholds {
+		ts = append(strconv.AppendInt(ts, int64(t), 10), ',')
+	}
+	text := strings.NewReplacer(
+		sentRules, "{"+string(table)+"}",
+		sentThresholds, "{"+string(ts)+"}",
+		madeReply, "'<BddddddBBBBBBBBBBc16"+strings.Repeat("Bd", r.LimitCount())+"'",
+	).Replace(takeScript.text)
+	return script{text, redis.NewScript(text).Hash()}
+}
