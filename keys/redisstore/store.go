@@ -64,6 +64,7 @@ type Store struct {
 	deadline time.Duration
 	clocks   clocks
 	bakery   bakery
+	batcher  *batcher // nil: a Cluster, whose client finds each call's node
 }
 
 var (
@@ -77,7 +78,11 @@ func New(c Config) *Store {
 	if c.Deadline <= 0 {
 		c.Deadline = DefaultDeadline
 	}
-	return &Store{client: c.Client, deadline: c.Deadline, clocks: clocks{start: time.Now()}}
+	s := &Store{client: c.Client, deadline: c.Deadline, clocks: clocks{start: time.Now()}}
+	if one, ok := c.Client.(*redis.Client); ok {
+		s.batcher = &batcher{client: one}
+	}
+	return s
 }
 
 // Load sends the scripts, so that the first decision need not, and asks for the
@@ -255,7 +260,7 @@ func (s *Store) eval(ctx context.Context, sc script, keys []string, args ...any)
 	for {
 		cmd := once{redis.NewStringCmd(ctx, all...)}
 		cmd.SetFirstKeyPos(3)
-		err := s.client.Process(ctx, cmd)
+		err := s.process(ctx, cmd)
 		if err == nil {
 			return cmd.Val(), nil
 		}
@@ -264,6 +269,13 @@ func (s *Store) eval(ctx context.Context, sc script, keys []string, args ...any)
 		}
 		all[0], all[1] = "eval", sc.text
 	}
+}
+
+func (s *Store) process(ctx context.Context, cmd redis.Cmder) error {
+	if s.batcher != nil {
+		return s.batcher.process(ctx, cmd)
+	}
+	return s.client.Process(ctx, cmd)
 }
 
 // once is a command that a cluster client may redirect but must not repeat
