@@ -33,8 +33,9 @@ race: need-go need-cc need-redis need-chromium need-npm ## the same under the ra
 fuzz: need-go ## each fuzz target for FUZZTIME (20s)
 	GO=$(GO) scripts/fuzz.sh $(FUZZTIME)
 
-soak: need-go need-redis ## the random walks with SOAK (20) times the seeds
+soak: need-go need-redis ## the random walks with SOAK (20) times the seeds, and what takes minutes
 	GUARDD_SOAK=$(SOAK) $(GO) test -v -count=1 -timeout 0 -run 'Walks' ./keys/...
+	GUARDD_SOAK=$(SOAK) $(GO) test -v -count=1 -timeout 0 -run 'NoLeakAtFleetSize' ./cmd/guardd
 
 bench: need-go need-redis ## what a decision costs beside its peers, in some 5 minutes (ARGS="--json")
 	cd bench && $(GO) run -mod=mod . $(ARGS)

@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/guardd/guardd/keys/keystest/redistest"
 )
 
 // The README is tested: whoever follows it must get what it shows.
@@ -134,6 +136,37 @@ func TestReadmeNamesWhatIsThere(t *testing.T) {
 		}
 		if !strings.Contains(text, "| `"+key+"` |") {
 			t.Errorf("the configuration table has no row for %s", key)
+		}
+	}
+}
+
+// Whoever reads what happens in a fault must be able to see it happen.
+func TestReadmeNamesATestForEveryFault(t *testing.T) {
+	_, text, _ := strings.Cut(readme(t), "\n## When something is slow, gone, or lying\n")
+	table, text, _ := strings.Cut(text, "\n### ")
+	tests, rows := testNames(t), 0
+	for line := range strings.Lines(table) {
+		cells := strings.Split(strings.TrimSpace(line), " | ")
+		if len(cells) < 2 || cells[0] == "| what" || strings.HasPrefix(line, "| ---") {
+			continue
+		}
+		rows++
+		named := codeSpans(cells[len(cells)-1])
+		if len(cells) != 3 || len(named) == 0 {
+			t.Errorf("no test: %s", line)
+		}
+		for _, name := range named {
+			if !tests[name] {
+				t.Errorf("%s: no such test", name)
+			}
+		}
+	}
+	if rows < 10 {
+		t.Errorf("only %d rows found", rows)
+	}
+	for _, allowed := range []string{redistest.Commands, redistest.ClusterCommands} {
+		if !strings.Contains(text, " "+allowed+"\n") {
+			t.Errorf("the ACL does not say %s, with which the suite passes", allowed)
 		}
 	}
 }

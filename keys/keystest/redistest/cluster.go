@@ -42,6 +42,7 @@ const (
 func StartCluster(t testing.TB, o Options) *Cluster {
 	t.Helper()
 	o.prepare(t)
+	o.cluster = true
 	c := &Cluster{o: o, t: t}
 	var bus [clusterNodes]int
 	for i := range clusterNodes {

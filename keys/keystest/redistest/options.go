@@ -29,7 +29,8 @@ type Options struct {
 	// Args are given to redis-server as they are ("--maxmemory", "1mb").
 	Args []string
 
-	certs *certs
+	certs   *certs
+	cluster bool
 }
 
 // Commands is all that guardd's user needs to be allowed in Redis's ACL.
@@ -54,7 +55,11 @@ func (o *Options) prepare(t testing.TB) {
 func (o *Options) config() string {
 	var b strings.Builder
 	if o.ACL {
-		fmt.Fprintf(&b, "user default off\nuser %s on >%s ~gd:* -@all %s %s\n", user, password, Commands, ClusterCommands)
+		allowed := Commands
+		if o.cluster {
+			allowed += " " + ClusterCommands
+		}
+		fmt.Fprintf(&b, "user default off\nuser %s on >%s ~gd:* -@all %s\n", user, password, allowed)
 		fmt.Fprintf(&b, "user %s on >%s ~* &* +@all\n", operator, operatorsWords)
 	}
 	if o.TLS {
