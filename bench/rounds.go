@@ -78,7 +78,7 @@ type outcome struct {
 // attempts is how often a group whose floor varies too much is measured again.
 const attempts = 3
 
-// measure runs a group, again when its floor says that the machine was not
+// run measures a group, again when its floor says that the machine was not
 // steady; after the last time what was measured is shown and not judged.
 func (g *group) run(rounds int, log io.Writer) outcome {
 	if g.rounds > 0 {
@@ -96,7 +96,7 @@ func (g *group) run(rounds int, log io.Writer) outcome {
 			return o
 		}
 		floors = series(all[g.floor], g.measure)
-		if spread(floors) <= floorVaries || o.Repeats+1 == attempts {
+		if spread(floors) <= floorVaries || o.Repeats+1 == attempts || !g.judged() {
 			break
 		}
 		fmt.Fprintf(log, "%s: the floor varied %.1f times: measured again\n", g.name, spread(floors))
@@ -112,13 +112,18 @@ func (g *group) run(rounds int, log io.Writer) outcome {
 	for i := range g.rows {
 		r := g.rows[i].judge(all)
 		r.Group, r.Unit = g.name, g.rows[i].measure
-		if o.FloorVary > floorVaries {
+		if o.FloorVary > floorVaries && !r.report {
 			r.Verdict = "not judged"
 		}
 		o.results = append(o.results, r)
 	}
 	o.Took = time.Since(begun).Seconds()
 	return o
+}
+
+// judged reports whether any row has a target.
+func (g *group) judged() bool {
+	return slices.ContainsFunc(g.rows, func(r row) bool { return !r.report })
 }
 
 // rounded measures every subject once a round, each round in an order of its

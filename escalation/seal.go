@@ -1,9 +1,9 @@
 package escalation
 
 import (
-	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
+	"hash"
 
 	"golang.org/x/crypto/chacha20poly1305"
 )
@@ -42,12 +42,15 @@ const (
 // it; and distinct plaintexts cannot share a nonce by chance of a bad generator.
 func (s *Secrets) seal(p purpose, plain []byte) string {
 	k := s.seals[0].use[p]
-	m := hmac.New(sha256.New, k.nonce)
+	m := k.macs.Get().(hash.Hash)
+	defer k.macs.Put(m)
+	m.Reset()
 	m.Write(plain)
+	var sum [sha256.Size]byte
 	b := make([]byte, 0, sealLen+len(plain))
 	b = append(b, p...)
 	b = append(b, s.seals[0].id[:]...)
-	b = append(b, m.Sum(nil)[:chacha20poly1305.NonceSizeX]...)
+	b = append(b, m.Sum(sum[:0])[:chacha20poly1305.NonceSizeX]...)
 	b = k.aead.Seal(b, b[headLen:], plain, b[:headLen])
 	return base64.RawURLEncoding.EncodeToString(b)
 }

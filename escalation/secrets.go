@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"crypto/cipher"
 	"crypto/hkdf"
+	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
 	"fmt"
+	"sync"
 
 	"golang.org/x/crypto/chacha20poly1305"
 )
@@ -30,8 +32,9 @@ type secret struct {
 }
 
 type sealKey struct {
-	aead  cipher.AEAD
-	nonce []byte // key of the synthetic nonce
+	aead cipher.AEAD
+	// macs make the synthetic nonce: keying one costs more than using it.
+	macs *sync.Pool
 }
 
 // NewSecrets makes Secrets of the lines of a secret file: the first seals, all
@@ -101,7 +104,7 @@ func newSecret(line []byte) (secret, error) {
 		if err != nil {
 			return s, err
 		}
-		s.use[p] = sealKey{aead, nonce}
+		s.use[p] = sealKey{aead, &sync.Pool{New: func() any { return hmac.New(sha256.New, nonce) }}}
 	}
 	return s, nil
 }

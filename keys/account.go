@@ -6,7 +6,9 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
+	stdhash "hash"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 
@@ -67,6 +69,9 @@ func (n Normalisation) Apply(name string) (string, error) {
 // and dropping an ignorable can bring together what NFKC joins. Normalising
 // twice must never give a second account.
 func fold(s string) string {
+	if isASCII(s) { // nothing to compose or to drop, and folding is lower case
+		return strings.Join(strings.Fields(strings.ToLower(s)), " ")
+	}
 	for range 8 {
 		t := norm.NFKC.String(s)
 		t = cases.Fold().String(t)
@@ -78,6 +83,15 @@ func fold(s string) string {
 		s = t
 	}
 	return s
+}
+
+func isASCII(s string) bool {
+	for i := range len(s) {
+		if s[i] >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
 }
 
 func dropIgnorable(r rune) rune {
@@ -111,7 +125,7 @@ type Account [16]byte
 func (a Account) String() string { return base64.RawURLEncoding.EncodeToString(a[:]) }
 
 // Pepper is the key for hashing names. It is safe for concurrent use.
-type Pepper struct{ key []byte }
+type Pepper struct{ macs *sync.Pool }
 
 // NewPepper derives a realm's pepper from the secret. Realms never share
 // hashes: the same name in two realms is two accounts.
@@ -120,12 +134,16 @@ func NewPepper(secret []byte, realm string) (Pepper, error) {
 	if err != nil {
 		return Pepper{}, fmt.Errorf("deriving the pepper of realm %q: %w", realm, err)
 	}
-	return Pepper{key}, nil
+	// Keying a MAC costs more than a name: they are used again.
+	return Pepper{&sync.Pool{New: func() any { return hmac.New(sha256.New, key) }}}, nil
 }
 
 // Account hashes a normalised name.
 func (p Pepper) Account(normalised string) Account {
-	m := hmac.New(sha256.New, p.key)
+	m := p.macs.Get().(stdhash.Hash)
+	defer p.macs.Put(m)
+	m.Reset()
 	m.Write([]byte(normalised))
-	return Account(m.Sum(nil)[:16])
+	var sum [sha256.Size]byte
+	return Account(m.Sum(sum[:0])[:16])
 }
