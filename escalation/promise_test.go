@@ -389,9 +389,10 @@ func TestPromiseFrictionDegrades(t *testing.T) {
 				t.Fatalf("%s: before: degraded %v, %v", name, v.Degraded, v.Tiers)
 			}
 			fault()
-			// Half of 10 each: the ladder stands, at this instance's share.
+			// Half of 10 each: the ladder stands, at this instance's share, of which
+			// the tenth that was spent before is spent.
 			var first *Verdict
-			for i, want := range []Action{ActionAllow, ActionAllow, ActionDelay} {
+			for i, want := range []Action{ActionAllow, ActionDelay, ActionDelay} {
 				v := f.check(0, a)
 				if !v.Degraded || v.Action != want || v.Tiers[0].Capacity != 5 {
 					t.Errorf("%s: guess %d: degraded %v, %s, %v; want %s", name, i, v.Degraded, v.Action, v.Tiers, want)

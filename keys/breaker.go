@@ -106,6 +106,15 @@ func (b *Breaker) Ask(now int64) (p Pass, ok bool) {
 	return Pass{e, b.probes}, true
 }
 
+// Closed is Ask for who must not be the probe: open, it lets nobody through.
+func (b *Breaker) Closed() (p Pass, ok bool) {
+	if e := b.epoch.Load(); e&1 == 0 {
+		return Pass{epoch: e}, true
+	}
+	b.skipped.Add(1)
+	return Pass{}, false
+}
+
 // lostProbe is when a probe that nobody has told of is given up: whoever made it
 // has panicked, and the breaker must not stay open for that.
 const lostProbe = 60 * Second
@@ -179,6 +188,17 @@ func (b *Breaker) probed(r Result) (closed bool) {
 
 // Open reports whether calls are held back.
 func (b *Breaker) Open() bool { return b.epoch.Load()&1 == 1 }
+
+// Failing reports whether the last call that said anything failed.
+func (b *Breaker) Failing() bool { return b.failing.Load() }
+
+// Recovering reports whether it is open, and its last probe has worked: the store
+// may be told what cannot wait, if whoever does so stops at the first failure.
+func (b *Breaker) Recovering() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.Open() && b.good > 0
+}
 
 // Next is the time in microseconds to the next probe, 0 while closed or when
 // it is due.

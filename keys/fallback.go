@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // FallbackConfig wires a Fallback.
@@ -25,6 +26,13 @@ type FallbackConfig struct {
 	// deadline now and then and not one a call. Put and Revoke pass it by: they
 	// are few, and must not miss a store that has just come back. nil: none.
 	Breaker *Breaker
+	// Heart says that heartbeats through the same breaker (Live) are its probes.
+	// Then no attempt waits for a store that is gone, and none is let through there
+	// before what the fleet owes has come back.
+	Heart bool
+	// Deadline bounds a Take that has to return what is owed first, and so calls
+	// the primary twice. 0: each call has only the bound that the primary gives it.
+	Deadline time.Duration
 	// OnError is told of every failure of the primary: op is take, give, put,
 	// revoke, tally, send code, live code, spend code or unsend code. nil: nobody is. It must not block.
 	OnError func(op string, err error)
@@ -52,6 +60,10 @@ type Fallback struct {
 	codes   Codes
 	ahead   atomic.Int64 // the primary's clock less the twin's
 
+	charger  Charger // nil: the primary cannot be charged, and nothing is owed
+	debts    *debts
+	returned atomic.Uint64
+
 	mu     sync.RWMutex
 	shares map[shareOf]*Rules
 }
@@ -70,6 +82,9 @@ func NewFallback(c FallbackConfig) *Fallback {
 	f.c.Instances = max(c.Instances, 1)
 	f.records, _ = c.Primary.(Records)
 	f.tallies, f.codes = none{}, none{}
+	if f.charger, _ = c.Primary.(Charger); f.charger != nil {
+		f.debts = newDebts()
+	}
 	if t, ok := c.Primary.(Tallies); ok {
 		f.tallies = t
 	}
@@ -82,6 +97,14 @@ func NewFallback(c FallbackConfig) *Fallback {
 // Take implements Store.
 func (f *Fallback) Take(ctx context.Context, a *Ask, ans *Answer) error {
 	pass, err := f.pass()
+	if err == nil && f.debts != nil && f.debts.size.Load() > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = f.within(ctx) // both calls together
+		defer cancel()
+		if err = f.settle(ctx, a); err != nil && err != errOwing {
+			f.tell(ctx, pass, err)
+		}
+	}
 	if err == nil {
 		err = f.c.Primary.Take(ctx, a, ans)
 		if err == nil && a.Now == 0 && !ans.Replayed {
@@ -92,7 +115,11 @@ func (f *Fallback) Take(ctx context.Context, a *Ask, ans *Answer) error {
 		}
 		f.tell(ctx, pass, err)
 	}
-	if err == nil || errors.Is(err, ErrAsk) {
+	if err == nil {
+		f.c.Local.mirror(a, ans, f.debts == nil || f.debts.size.Load() == 0)
+		return nil
+	}
+	if errors.Is(err, ErrAsk) {
 		return err
 	}
 	f.failed("take", err)
@@ -102,6 +129,9 @@ func (f *Fallback) Take(ctx context.Context, a *Ask, ans *Answer) error {
 	local.Now = f.now(a.Now)
 	err = f.c.Local.Take(ctx, &local, ans)
 	ans.Degraded, ans.NextProbe = true, f.NextProbe()
+	if err == nil && f.debts != nil {
+		f.debts.add(&local, a.Rules, ans)
+	}
 	return err
 }
 
@@ -128,9 +158,13 @@ func (f *Fallback) Give(ctx context.Context, r *Return, rcp *Receipt) error {
 	if errors.Is(err, ErrAsk) {
 		return err
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		f.failed("give", err)
-	} else if !r.Local || !rcp.Recorded {
+	case !r.Local:
+		f.c.Local.mirrorOutcome(r, rcp)
+		return nil
+	case !rcp.Recorded:
 		return nil
 	}
 	local := *r
@@ -144,6 +178,7 @@ func (f *Fallback) Give(ctx context.Context, r *Return, rcp *Receipt) error {
 	if err != nil {
 		err = f.c.Local.Give(ctx, &local, rcp)
 		rcp.Degraded = true
+		f.forgive(&local, rcp)
 		return err
 	}
 	// The primary has booked it; only the tokens are here. The twin's own mark
@@ -152,7 +187,17 @@ func (f *Fallback) Give(ctx context.Context, r *Return, rcp *Receipt) error {
 	var here Receipt
 	err = f.c.Local.Give(ctx, &local, &here)
 	rcp.Gave = here.Gave
+	f.forgive(&local, &here)
 	return err
+}
+
+// forgive takes back what an attempt still owes the shared store, when the twin
+// has given it back. What has been charged there by then stays: nobody can say
+// how much of it was this attempt's.
+func (f *Fallback) forgive(r *Return, rcp *Receipt) {
+	if f.debts != nil && rcp.Gave > 0 {
+		f.debts.back(r, rcp.Now)
+	}
 }
 
 // Put implements Records: in the primary, whose failure is returned, and in the
@@ -205,12 +250,23 @@ func (f *Fallback) now(owned int64) int64 {
 	return min(max(f.c.Local.now()+f.ahead.Load(), 1), MaxExact)
 }
 
+func (f *Fallback) within(ctx context.Context) (context.Context, context.CancelFunc) {
+	if f.c.Deadline <= 0 {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, f.c.Deadline)
+}
+
 // pass asks the breaker for leave to ask the primary.
 func (f *Fallback) pass() (Pass, error) {
 	if f.c.Breaker == nil {
 		return Pass{}, nil
 	}
-	if p, ok := f.c.Breaker.Ask(f.c.Local.now()); ok {
+	ask := f.c.Breaker.Closed
+	if !f.c.Heart {
+		ask = func() (Pass, bool) { return f.c.Breaker.Ask(f.c.Local.now()) }
+	}
+	if p, ok := ask(); ok {
 		return p, nil
 	}
 	return Pass{}, ErrOpen
@@ -247,7 +303,7 @@ func (f *Fallback) NextProbe() int64 {
 
 // failed tells of a failure; calls that the breaker held back it counts itself.
 func (f *Fallback) failed(op string, err error) {
-	if f.c.OnError != nil && err != ErrOpen {
+	if f.c.OnError != nil && err != ErrOpen && err != errOwing {
 		f.c.OnError(op, err)
 	}
 }

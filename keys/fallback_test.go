@@ -99,8 +99,8 @@ func TestFrictionDegradesServiceDoesNot(t *testing.T) {
 					let++
 				}
 			}
-			if let != 5 {
-				t.Errorf("%d were let through by a share of 5", let)
+			if let != 4 { // what was spent there is spent here, in proportion, and rounded up
+				t.Errorf("%d were let through by a share of 5, of which a twentieth was spent before", let)
 			}
 			if len(o.errs) != 30 || o.errs[0] != "take" {
 				t.Errorf("told of %d errors: %v", len(o.errs), o.errs)
@@ -200,7 +200,7 @@ func TestWhatTheTwinTookReturnsToTheTwin(t *testing.T) {
 	if rcp := o.give(t, &ans, keys.Success); !rcp.Recorded || rcp.Gave != 1 || rcp.Degraded {
 		t.Errorf("%+v", rcp)
 	}
-	if o.left(t, o.local) != 20 || o.left(t, o.shared) != shared {
+	if o.left(t, o.local) != 19 || o.left(t, o.shared) != shared { // 19: as mirrored
 		t.Errorf("left %d here and %d there", o.left(t, o.local), o.left(t, o.shared))
 	}
 	if rcp := o.give(t, &ans, keys.Success); !rcp.Duplicate || rcp.Gave != 0 {

@@ -22,7 +22,8 @@ func (s *server) openFleet(shared *redisstore.Store, twin *keys.Memory) (*keys.F
 	s.live = keys.NewLive(keys.LiveConfig{
 		Store: shared, Instance: s.instance, Fixed: s.config.Instances, Breaker: breaker})
 	store := keys.NewFallback(keys.FallbackConfig{
-		Primary: shared, Local: twin, Live: s.live.Count, Breaker: breaker, OnError: s.storeFailed})
+		Primary: shared, Local: twin, Live: s.live.Count, Breaker: breaker, Heart: true,
+		Deadline: time.Duration(s.config.RedisDeadline), OnError: s.storeFailed})
 	s.outage = breaker.Open
 	s.metrics.watchFleet(breaker, s.live, store)
 
@@ -35,6 +36,7 @@ func (s *server) openFleet(shared *redisstore.Store, twin *keys.Memory) (*keys.F
 		}
 	}
 	s.background(func(ctx context.Context) { s.live.Run(ctx, func(err error) { s.storeFailed("beat", err) }) })
+	s.background(store.Run)
 	return store, nil
 }
 
@@ -71,7 +73,7 @@ type fleetCollector struct {
 	live    *keys.Live
 	store   *keys.Fallback
 
-	open, opened, probes, skipped, next, instances *prometheus.Desc
+	open, opened, probes, skipped, next, instances, owed, returned, lost *prometheus.Desc
 }
 
 // watchFleet exports breaker and heartbeats; nil ones are those of an instance
@@ -87,6 +89,9 @@ func (m *metrics) watchFleet(b *keys.Breaker, l *keys.Live, f *keys.Fallback) {
 		skipped:   d("guardd_breaker_skipped_total", "Calls to the shared store not made, because the breaker was open."),
 		next:      d("guardd_breaker_next_probe_seconds", "Time until the shared store is asked again, 0 while the breaker is closed."),
 		instances: d("guardd_instances", "Instances among which limits are shared while the shared store is gone; 0: not known, the share is the least there is."),
+		owed:      d("guardd_debts", "Buckets whose guesses this instance let through alone, and that the shared store has not counted yet."),
+		returned:  d("guardd_debts_returned_total", "Charges for what was let through alone that the shared store has counted."),
+		lost:      d("guardd_debts_lost_total", "Debts to the shared store forgotten, for want of room or of an answer."),
 	})
 }
 
@@ -96,9 +101,11 @@ func (c *fleetCollector) Describe(ch chan<- *prometheus.Desc) { prometheus.Descr
 // Collect is Collector's.
 func (c *fleetCollector) Collect(ch chan<- prometheus.Metric) {
 	var st keys.BreakerStats
+	var debts keys.DebtStats
 	var next, instances, open float64 = 0, 1, 0
 	if c.breaker != nil {
 		st, next, instances = c.breaker.Stats(), float64(c.store.NextProbe())/float64(keys.Second), float64(c.live.Count())
+		debts = c.store.Debts()
 	}
 	if st.Open {
 		open = 1
@@ -112,6 +119,9 @@ func (c *fleetCollector) Collect(ch chan<- prometheus.Metric) {
 	gauge(c.open, open)
 	gauge(c.next, next)
 	gauge(c.instances, instances)
+	gauge(c.owed, float64(debts.Owed))
+	counter(c.returned, debts.Returned)
+	counter(c.lost, debts.Lost)
 	counter(c.opened, st.Opened)
 	counter(c.skipped, st.Skipped)
 	counter(c.probes, st.Probes-st.ProbesFailed, "worked")

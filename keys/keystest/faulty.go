@@ -72,6 +72,15 @@ func (f *Faulty) Give(ctx context.Context, r *keys.Return, rcp *keys.Receipt) er
 		func() error { *rcp = keys.Receipt{Status: keys.Late}; return nil })
 }
 
+// Charge implements keys.Charger where the Subject does.
+func (f *Faulty) Charge(ctx context.Context, c *keys.Charge) error {
+	charger, ok := f.Subject.(keys.Charger)
+	if !ok {
+		return keys.ErrNoStore
+	}
+	return f.call(func() error { return charger.Charge(ctx, c) }, tooLate)
+}
+
 // Put implements keys.Records.
 func (f *Faulty) Put(ctx context.Context, key string, value []byte, ttl int64) error {
 	return f.call(func() error { return f.Subject.Put(ctx, key, value, ttl) }, func() error { return ErrFault })

@@ -36,6 +36,7 @@ var behaviours = []struct {
 	{"a record's value can be used again", recordReuse},
 	{"a key without a TTL still counts", persisted},
 	{"a server that forgets its scripts is told again", flushed},
+	{"what was let through elsewhere is charged once, and no more than there is", charges},
 }
 
 // simple is one tier account with one limit.

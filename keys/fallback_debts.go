@@ -1,0 +1,414 @@
+package keys
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	mrand "math/rand/v2"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// This file brings back to the shared store what this instance let through
+// alone. The shared bucket was refilled all the while; without that, what the
+// instances granted would come on top, and an outage be worth two refills (40
+// guesses were measured where DESIGN 1 allows 32).
+//
+// A debt is kept like a bucket of this instance's share: it grows by what is
+// taken, and shrinks as the share refills, since that much the shared bucket may
+// grant again by right. So it never exceeds the share, and one that is paid off
+// by time is forgotten. It is charged in whole tokens, rounded up.
+//
+// What was sent and not answered is sent again under the same mark, so that a
+// lost reply charges nobody twice.
+
+// debtsKept bounds the ledger (about 400 bytes each). When it is full, the least
+// of a few debts looked at goes: a flood of names pushes out its own.
+const debtsKept = 1 << 16
+
+// debts is the ledger. It is safe for concurrent use.
+type debts struct {
+	name string // of this instance, in marks
+	max  int
+	seq  atomic.Uint64
+	size atomic.Int64 // of owed and sent together
+	lost atomic.Uint64
+
+	mu   sync.Mutex
+	owed map[string]*debt // by bucket key
+	sent []*charge        // without a reply so far
+	only map[tierOf]*Rules
+}
+
+type tierOf struct {
+	rules *Rules
+	tier  int
+}
+
+// debt is what one bucket is owed.
+type debt struct {
+	rules    *Rules // of its tier alone
+	stateKey string
+	kKeys    [2]string
+	stamp    int64
+	limits   []Limit // of the share, as last in force; zero: not counted
+	spent    []int64 // units of these
+}
+
+type charge struct {
+	Charge
+	till int64 // when it is given up
+}
+
+func newDebts() *debts {
+	var id [8]byte
+	rand.Read(id[:])
+	return &debts{name: hex.EncodeToString(id[:]), max: debtsKept, owed: map[string]*debt{}, only: map[tierOf]*Rules{}}
+}
+
+// add books what the twin let through by this ask, whose rules are whole.
+func (d *debts) add(a *Ask, whole *Rules, ans *Answer) {
+	if !ans.Taken || ans.Replayed {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for i := 0; i < len(ans.Limits); {
+		t, first := ans.Limits[i].Tier, i
+		took := false
+		for ; i < len(ans.Limits) && ans.Limits[i].Tier == t; i++ {
+			took = took || ans.Limits[i].Took
+		}
+		if took {
+			d.addTier(a, whole, t, ans.Limits[first:i], ans.Now)
+		}
+	}
+	d.count()
+}
+
+func (d *debts) addTier(a *Ask, whole *Rules, t int, limits []LimitAnswer, now int64) {
+	b := d.owed[a.Keys[t]]
+	if b == nil || len(b.limits) != len(limits) {
+		if b == nil && len(d.owed)+len(d.sent) >= d.max {
+			d.forget(now)
+		}
+		b = &debt{stamp: now, limits: make([]Limit, len(limits)), spent: make([]int64, len(limits))}
+		d.owed[a.Keys[t]] = b
+	}
+	b.rules, b.stateKey, b.kKeys = d.tier(whole, t), a.StateKey, a.KKeys
+	passed := max(now-b.stamp, 0)
+	b.stamp = max(now, b.stamp)
+	for i := range limits {
+		l := &limits[i]
+		if l.Limit.Zero() {
+			continue
+		}
+		if !b.limits[i].Zero() {
+			b.spent[i] = l.Limit.Spent(b.spent[i], b.limits[i].Units(), passed)
+		}
+		b.limits[i] = l.Limit
+		if l.Took {
+			b.spent[i] = min(b.spent[i]+need(a, l.Limit), l.Limit.Units())
+		}
+	}
+}
+
+// tier returns rules of one tier.
+func (d *debts) tier(whole *Rules, t int) *Rules {
+	of := tierOf{whole, t}
+	if r := d.only[of]; r != nil {
+		return r
+	}
+	r, err := NewRules(whole.tiers[t:t+1], whole.effects, whole.pace)
+	if err != nil {
+		panic("keys: a tier of valid rules is not valid: " + err.Error())
+	}
+	if len(d.only) >= sharesKept*MaxTiers {
+		clear(d.only)
+	}
+	d.only[of] = r
+	return r
+}
+
+// forget makes room for one debt.
+func (d *debts) forget(now int64) {
+	var least string
+	fewest, looked := int64(-1), 0
+	for key, b := range d.owed {
+		var n int64
+		for i := range b.limits {
+			n += b.tokens(i, now)
+		}
+		if fewest < 0 || n < fewest {
+			least, fewest = key, n
+		}
+		if looked++; looked == 8 || n == 0 {
+			break
+		}
+	}
+	if fewest > 0 {
+		d.lost.Add(1)
+	}
+	delete(d.owed, least)
+}
+
+// tokens is what limit i is owed at now, rounded up.
+func (b *debt) tokens(i int, now int64) int64 {
+	l := b.limits[i]
+	if l.Zero() || b.spent[i] == 0 {
+		return 0
+	}
+	return ceilDiv(l.Spent(b.spent[i], l.Units(), max(now-b.stamp, 0)), l.Period)
+}
+
+// back takes back what an attempt owes, because its outcome gives back. rules
+// are the share's.
+func (d *debts) back(r *Return, now int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for t, key := range r.Keys {
+		b := d.owed[key]
+		if b == nil || b.stamp < r.Stamp {
+			continue
+		}
+		spec := &r.Rules.tiers[t]
+		for i := range b.limits {
+			if i >= len(spec.Limits) || b.limits[i].Zero() {
+				continue
+			}
+			for _, took := range r.Took {
+				if took.Tier == spec.Tier && took.Limit == spec.Limits[i].id {
+					back := b.limits[i].Back(took.In, max(now-r.Stamp, 0))
+					b.spent[i] = max(b.spent[i]-back, 0)
+				}
+			}
+		}
+	}
+}
+
+// of takes everything that an ask's buckets owe out of the ledger, as one
+// charge; nil when they owe nothing.
+func (d *debts) of(a *Ask, now int64) *charge {
+	if d.size.Load() == 0 {
+		return nil
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	owing := false
+	for _, key := range a.Keys {
+		owing = owing || d.owed[key] != nil
+	}
+	if !owing {
+		return nil
+	}
+	c := &charge{Charge: Charge{Now: a.Now, Rules: a.Rules, Keys: a.Keys, StateKey: a.StateKey, KKeys: a.KKeys,
+		Tokens: make([]int64, 0, a.Rules.limits)}, till: now + ChargeMemory/2}
+	any := false
+	for t, key := range a.Keys {
+		b := d.owed[key]
+		for i, l := range a.Rules.tiers[t].Limits {
+			var n int64
+			if b != nil && i < len(b.limits) && b.rules.tiers[0].Limits[i].id == l.id {
+				n = b.tokens(i, now)
+			}
+			c.Tokens = append(c.Tokens, n)
+			any = any || n > 0
+		}
+		delete(d.owed, key)
+	}
+	d.count()
+	if !any {
+		return nil
+	}
+	c.MarkKey = d.mark(a.Keys[0])
+	return c
+}
+
+// owes reports whether one of an ask's buckets owes something.
+func (d *debts) owes(a *Ask) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, key := range a.Keys {
+		if d.owed[key] != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// next is what is to be sent next: what has not been answered, or one debt. nil:
+// nothing is owed.
+func (d *debts) next(now int64) *charge {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	defer d.count()
+	for len(d.sent) > 0 {
+		c := d.sent[0]
+		d.sent = d.sent[1:]
+		if now < c.till {
+			return c
+		}
+		d.lost.Add(1)
+	}
+	for key, b := range d.owed {
+		delete(d.owed, key)
+		c := &charge{Charge: Charge{Rules: b.rules, Keys: []string{key}, StateKey: b.stateKey, KKeys: b.kKeys,
+			Tokens: make([]int64, len(b.limits)), MarkKey: d.mark(key)}, till: now + ChargeMemory/2}
+		any := false
+		for i := range c.Tokens {
+			c.Tokens[i] = b.tokens(i, now)
+			any = any || c.Tokens[i] > 0
+		}
+		if any {
+			return c
+		}
+	}
+	return nil
+}
+
+// sentKept bounds what waits for a reply: one an attempt that failed while the
+// breaker was closed, and one a probe.
+const sentKept = 4096
+
+// again keeps a charge that was not answered.
+func (d *debts) again(c *charge) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.sent) >= sentKept {
+		d.sent = d.sent[1:]
+		d.lost.Add(1)
+	}
+	d.sent = append(d.sent, c)
+	d.count()
+}
+
+func (d *debts) count() { d.size.Store(int64(len(d.owed) + len(d.sent))) }
+
+// mark names a charge, in the slot of the bucket.
+func (d *debts) mark(bucket string) string {
+	prefix, _, _ := strings.Cut(bucket, "}:")
+	return prefix + "}:charge:" + d.name + ":" + strconv.FormatUint(d.seq.Add(1), 36)
+}
+
+// errOwing means that the shared store was not asked: it is owed something, and
+// has not worked since.
+var errOwing = errors.New("the store is owed what was let through here, and has not worked since")
+
+// settle pays what an ask's buckets owe before they are asked again. Nothing is
+// sent before the store works: a charge that is counted early in an outage is
+// refilled there in the rest of it, beside what the share refills here.
+func (f *Fallback) settle(ctx context.Context, a *Ask) error {
+	if f.c.Heart && f.c.Breaker.Failing() && f.debts.owes(a) {
+		return errOwing
+	}
+	c := f.debts.of(a, f.now(a.Now))
+	if c == nil {
+		return nil
+	}
+	return f.charge(ctx, c)
+}
+
+func (f *Fallback) charge(ctx context.Context, c *charge) error {
+	err := f.charger.Charge(ctx, &c.Charge)
+	switch {
+	case err == nil:
+		f.returned.Add(1)
+	case errors.Is(err, ErrAsk):
+		f.debts.lost.Add(1) // it will not be better next time
+	default:
+		f.debts.again(c)
+	}
+	return err
+}
+
+// returnBatch is how many charges one round sends, and returnPause the time
+// between rounds, half more or less: at most about a thousand a second of each
+// instance, so that a store that has just come back is not run over.
+const (
+	returnBatch = 32
+	returnPause = 30 * time.Millisecond
+)
+
+// Return sends one batch of what this instance let through alone to the shared
+// store, in any order, and reports whether more is owed. While the
+// breaker is open it waits until a probe has worked, and goes ahead then: so what
+// is owed has come back before anybody is let through there again, unless it is
+// more than a second's worth.
+func (f *Fallback) Return(ctx context.Context) (more bool) {
+	if f.debts == nil {
+		return false
+	}
+	for range returnBatch {
+		if f.debts.size.Load() == 0 || ctx.Err() != nil {
+			break
+		}
+		b := f.c.Breaker
+		var pass Pass
+		asked := b != nil && !b.Open()
+		if asked {
+			if f.c.Heart && b.Failing() {
+				return true
+			}
+			if pass, asked = b.Ask(f.c.Local.now()); !asked {
+				return true
+			}
+		} else if b != nil && !b.Recovering() {
+			return true
+		}
+		c := f.debts.next(f.now(0))
+		var err error
+		if c != nil {
+			err = f.charge(ctx, c)
+		}
+		if asked {
+			if c == nil {
+				err = ErrAsk // nothing was asked
+			}
+			f.tell(ctx, pass, err)
+		}
+		if err != nil {
+			if c != nil {
+				f.failed("charge", err)
+			}
+			break
+		}
+	}
+	return f.debts.size.Load() > 0
+}
+
+// Run returns what is owed, whenever something is, until ctx ends.
+func (f *Fallback) Run(ctx context.Context) {
+	if f.debts == nil {
+		return
+	}
+	timer := time.NewTimer(returnPause)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		}
+		f.Return(ctx)
+		timer.Reset(returnPause/2 + mrand.N(returnPause))
+	}
+}
+
+// DebtStats is what became of what this instance let through alone.
+type DebtStats struct {
+	Owed     int    // buckets
+	Returned uint64 // charges that the shared store has counted
+	Lost     uint64 // debts forgotten for want of room, or not answered for too long
+}
+
+// Debts counts.
+func (f *Fallback) Debts() DebtStats {
+	if f.debts == nil {
+		return DebtStats{}
+	}
+	return DebtStats{Owed: int(f.debts.size.Load()), Returned: f.returned.Load(), Lost: f.debts.lost.Load()}
+}

@@ -1,0 +1,2 @@
+-- The reply of a charge.
+return spack('<BdB', 0, now, 1)
