@@ -63,7 +63,7 @@ const tokenPath = "/challenges/token"
 // pictured is a stand whose challenge is a picture that "123456" solves.
 func pictured() *stand {
 	c := &stand{view: &escalation.View{Kind: escalation.KindCaptcha, Now: noon,
-		Kinds: []string{escalation.WayImage, escalation.WayAudio, escalation.WayCode}, ReturnURL: "https://shop.example/login?next=%2Fcart"}}
+		Kinds: []string{escalation.WayImage, escalation.WayAudio, escalation.WayCode}, ReturnURL: "https://shop.example/login?next=/cart;a=1&guardd_proof=old"}}
 	c.answer = func(s *escalation.Solution) *escalation.Solved {
 		if s.Text == "123456" {
 			return &escalation.Solved{Proof: "the proof", ReturnURL: c.view.ReturnURL}
@@ -224,7 +224,7 @@ func TestAFormIsAnsweredWithTheWayBackOrThePageAgain(t *testing.T) {
 	c := pictured()
 	s := startChallenges(t, api.Config{Challenger: c})
 	a := s.form(tokenPath+"/answer", url.Values{"way": {"image"}, "answer": {"123456"}})
-	if to := a.Header.Get("Location"); a.StatusCode != http.StatusSeeOther || to != "https://shop.example/login?guardd_proof=the+proof&next=%2Fcart" {
+	if to := a.Header.Get("Location"); a.StatusCode != http.StatusSeeOther || to != "https://shop.example/login?next=/cart;a=1&guardd_proof=the+proof" {
 		t.Errorf("right: %d to %q", a.StatusCode, to)
 	}
 	s.form(tokenPath+"/answer", url.Values{"way": {"image"}, "answer": {"1"}}).holds(t, http.StatusUnprocessableEntity,
@@ -256,7 +256,7 @@ func TestAWaitThatHasPassedLeadsBackWithTheTicket(t *testing.T) {
 	wait := url.Values{"way": {"wait"}}
 	s.form(tokenPath+"/answer", wait).holds(t, http.StatusUnprocessableEntity, "a little early", "in 1 seconds")
 	c.view.Now = c.view.NotBefore
-	if a := s.form(tokenPath+"/answer", wait); a.StatusCode != http.StatusSeeOther || a.Header.Get("Location") != "https://shop.example/login?guardd_proof=token&next=%2Fcart" {
+	if a := s.form(tokenPath+"/answer", wait); a.StatusCode != http.StatusSeeOther || a.Header.Get("Location") != "https://shop.example/login?next=/cart;a=1&guardd_proof=token" {
 		t.Errorf("answered %d to %q", a.StatusCode, a.Header.Get("Location"))
 	}
 	c.view.Kind, c.view.Kinds = escalation.KindVerify, []string{"code"}

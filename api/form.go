@@ -4,6 +4,8 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"slices"
+	"strings"
 
 	"github.com/guardd/guardd/api/client"
 	"github.com/guardd/guardd/escalation"
@@ -142,7 +144,9 @@ func (s *service) endWait(ctx context.Context, w http.ResponseWriter, r *http.Re
 }
 
 // goOn leads back to the sealed return_url, which the guard has held against
-// the realm's origins, with the proof in client.ReturnParameter.
+// the realm's origins, with the proof in client.ReturnParameter. The rest of
+// its query is left as it is written: it is the application's, which may read
+// what net/url does not (next=/a;b).
 func (s *service) goOn(w http.ResponseWriter, r *http.Request, returnURL, proof string) {
 	if returnURL == "" {
 		s.donePage(r, proof).write(w, r, http.StatusOK)
@@ -153,9 +157,12 @@ func (s *service) goOn(w http.ResponseWriter, r *http.Request, returnURL, proof 
 		s.failChallenge(w, r, err)
 		return
 	}
-	q := u.Query()
-	q.Set(client.ReturnParameter, proof)
-	u.RawQuery = q.Encode()
+	query := slices.DeleteFunc(strings.Split(u.RawQuery, "&"), func(pair string) bool {
+		name, _, _ := strings.Cut(pair, "=")
+		name, err := url.QueryUnescape(name)
+		return pair == "" || err == nil && name == client.ReturnParameter
+	})
+	u.RawQuery = strings.Join(append(query, client.ReturnParameter+"="+url.QueryEscape(proof)), "&")
 	w.Header().Set("Location", u.String())
 	w.WriteHeader(http.StatusSeeOther)
 }

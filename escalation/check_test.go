@@ -53,6 +53,7 @@ func TestBadRequests(t *testing.T) {
 		"return by port":         {func(a *Attempt) { a.ReturnURL = "https://app.example.com:444/" }, "return_url", "not_allowed"},
 		"return, other scheme":   {func(a *Attempt) { a.ReturnURL = "http://app.example.com/" }, "return_url", "not_allowed"},
 		"return by header":       {func(a *Attempt) { a.ReturnURL = "https://app.example.com/\r\nX: y" }, "return_url", "not_allowed"},
+		"return to no URL":       {func(a *Attempt) { a.ReturnURL = "https://app.example.com/%zz" }, "return_url", "not_allowed"},
 		"return too far":         {func(a *Attempt) { a.ReturnURL = "https://app.example.com/" + strings.Repeat("a", 400) }, "return_url", "too_long"},
 	} {
 		a := Attempt{Account: alice, IP: home}

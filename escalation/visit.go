@@ -4,6 +4,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/binary"
+	"net/url"
 	"slices"
 	"strings"
 	"unicode"
@@ -120,14 +121,16 @@ func checkRequest(a *Attempt, faults *faultList) {
 // checkReturnURL accepts what begins with an allowed origin and goes on as a
 // path, query or fragment. The text itself is compared, because parsers differ
 // on what the host is (https://good\@evil): what is beyond plain ASCII or has
-// a backslash is refused.
+// a backslash is refused. So is what is no URL at all (https://good/%zz), which
+// would be found out only when the visitor is to be sent back with her proof.
 func checkReturnURL(s string, origins []string, faults *faultList) {
 	if len(s) > maxReturnURL {
 		faults.add("return_url", "too_long")
 		return
 	}
 	plain := !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r >= 0x7F || r == '\\' })
-	ok := plain && slices.ContainsFunc(origins, func(o string) bool {
+	_, err := url.Parse(s)
+	ok := plain && err == nil && slices.ContainsFunc(origins, func(o string) bool {
 		rest, found := strings.CutPrefix(s, o)
 		return found && (rest == "" || strings.ContainsRune("/?#", rune(rest[0])))
 	})
