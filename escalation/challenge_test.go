@@ -19,6 +19,8 @@ type inbox struct {
 	mail []Message
 	fail error
 	hold chan struct{} // when set, a delivery waits for it to close
+	// putOff says whose messages are to be tried again later, without end.
+	putOff func(*Message) bool
 }
 
 func (b *inbox) Deliver(ctx context.Context, m *Message) error {
@@ -27,6 +29,11 @@ func (b *inbox) Deliver(ctx context.Context, m *Message) error {
 		case <-b.hold:
 		case <-ctx.Done():
 			return ctx.Err()
+		}
+	}
+	for b.putOff != nil && b.putOff(m) {
+		if err := Pause(ctx, time.Minute); err != nil {
+			return err
 		}
 	}
 	b.mu.Lock()

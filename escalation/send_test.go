@@ -143,7 +143,7 @@ func TestACodeThatFailedForGoodCountsAsNotSent(t *testing.T) {
 func (q *queue) settle(t *testing.T) {
 	t.Helper()
 	q.mu.Lock()
-	jobs := q.realms["default"]
+	jobs := q.realms["default"].jobs
 	q.mu.Unlock()
 	gate, done := make(chan struct{}), make(chan struct{}, queueWorkers)
 	for range queueWorkers {
@@ -248,6 +248,44 @@ func TestARealmThatHangsHoldsUpNoOther(t *testing.T) {
 		t.Error("the other realm's code does not work")
 	}
 	close(stuck.hold)
+}
+
+// TestADeliveryThatIsPutOffHoldsUpNoOther: strangers name as many accounts as
+// may wait, whose mail is put off, and the owner's goes out all the same. What
+// may not wait is given up, and counts as not sent.
+func TestADeliveryThatIsPutOffHoldsUpNoOther(t *testing.T) {
+	w := newMailed(t)
+	w.settled = make(chan error, queuePaused+8)
+	w.box.putOff = func(m *Message) bool { return m.Account != alice }
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	defer w.g.Close(ended) // also of a test that fails
+	end := time.Now().Add(10 * time.Second)
+	for i := range queuePaused + 1 {
+		token := w.fresh(i)
+		for {
+			_, err := w.g.Send(context.Background(), token, "")
+			if err == nil {
+				break
+			}
+			if !errors.Is(err, ErrTooMany) || time.Now().After(end) {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}
+	select {
+	case err := <-w.settled:
+		if err == nil {
+			t.Fatal("one was delivered")
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("none was given up")
+	}
+	token := w.at(alice, home, keys.Verify).Challenge.Token
+	if r := w.answer(Solution{Token: token, Text: w.code(token)}); r.Proof == "" {
+		t.Error(r.Err)
+	}
 }
 
 // TestCodesAreSpreadAndSeparate: of every letter, and of their realm, account,

@@ -17,8 +17,8 @@ const (
 	firstPause   = time.Second
 	longestPause = time.Minute
 	// longestTrying bounds all tries together, whatever a code's life: after
-	// five minutes the visitor does better to ask again, and a worker that waits
-	// half a day for a dead server delivers nobody else's code.
+	// five minutes the visitor does better to ask again, and what waits half a
+	// day for a dead server takes the place of what could be delivered.
 	longestTrying = 5 * time.Minute
 )
 
@@ -29,18 +29,7 @@ type retry struct {
 	share func() float64 // in [0, 1)
 }
 
-func newRetry() retry { return retry{now: time.Now, sleep: sleep, share: rand.Float64} }
-
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
+func newRetry() retry { return retry{now: time.Now, sleep: escalation.Pause, share: rand.Float64} }
 
 // failure is one try that brought nothing, or of which we do not know.
 type failure struct {
