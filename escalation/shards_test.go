@@ -148,6 +148,43 @@ func TestPostureSuspectsAndSizesHoldInEveryShard(t *testing.T) {
 	}
 }
 
+// oneSlot is a store as Redis Cluster is one: it refuses calls whose keys are not
+// all in one slot.
+type oneSlot struct {
+	*keys.Memory
+	t *testing.T
+}
+
+func (o oneSlot) hold(names ...string) {
+	o.t.Helper()
+	tag := ""
+	for _, n := range names {
+		if n == "" {
+			continue
+		}
+		if at := n[:strings.Index(n, "}")+1]; tag == "" {
+			tag = at
+		} else if at != tag {
+			o.t.Errorf("%s is not in %s with the rest", n, tag)
+		}
+	}
+}
+
+func (o oneSlot) Take(ctx context.Context, a *keys.Ask, ans *keys.Answer) error {
+	o.hold(append(a.Keys, a.StateKey, a.SuspectKeys[0], a.SuspectKeys[1], a.KKeys[0], a.KKeys[1], a.RevokedKey, a.PlaceKey, a.Proof.Key, a.Request.Key)...)
+	return o.Memory.Take(ctx, a, ans)
+}
+
+func (o oneSlot) Give(ctx context.Context, r *keys.Return, rcp *keys.Receipt) error {
+	o.hold(append(r.Keys, r.StateKey, r.KKeys[0], r.KKeys[1], r.OutcomeKey, r.PlaceKey, r.FailuresKey)...)
+	return o.Memory.Give(ctx, r, rcp)
+}
+
+func (o oneSlot) SendCode(ctx context.Context, a *keys.CodeAsk, ans *keys.CodeAnswer) error {
+	o.hold(a.Key, a.SenderKey, a.RevokedKey, a.Proof.Key)
+	return o.Memory.SendCode(ctx, a, ans)
+}
+
 // Everything that is remembered of an account must be looked for where it was
 // put.
 func TestWhatIsKnownOfAnAccountIsFoundInItsShard(t *testing.T) {
@@ -157,7 +194,11 @@ func TestWhatIsKnownOfAnAccountIsFoundInItsShard(t *testing.T) {
 				l.Capacity = n64(16 * 40)
 			}
 		}
-	})))
+	})), func(c *Config) {
+		o := oneSlot{c.Store.(*keys.Memory), t}
+		c.Store, c.Tallies, c.Codes = o, o, o
+		c.Deliver = map[string]Deliverer{"default": &inbox{}}
+	})
 	for _, names := range w.byShard(1) {
 		name := names[0]
 		device := w.signIn(name, "192.0.2.1", "")
@@ -179,6 +220,10 @@ func TestWhatIsKnownOfAnAccountIsFoundInItsShard(t *testing.T) {
 		for w.try(Attempt{Account: name, IP: "198.51.100.2"}).Proceed {
 		}
 		proof := w.solve(w.try(Attempt{Account: name, IP: "198.51.100.2"}), keys.Verify)
+		asked := w.try(Attempt{Account: name, IP: "2001:db8::1"})
+		if s, err := w.g.Send(context.Background(), asked.Challenge.Token, w.solve(asked, keys.Verify)); err != nil || !s.Sent {
+			t.Errorf("%s: a code: %+v, %v", name, s, err)
+		}
 		for i := range 6 {
 			if v := w.try(Attempt{Account: name, IP: "198.51.100.2", Proof: proof}); v.Proceed != (i < 5) {
 				t.Errorf("%s: use %d of a proof: %s (%s)", name, i+1, v.Action, v.ProofError)

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -446,24 +447,18 @@ func TestEachNodeOfAClusterHasAClockOfItsOwn(t *testing.T) {
 	apart := [2]time.Duration{-30 * time.Minute, 30 * time.Minute}
 	var mu sync.Mutex
 	deadlines := [2]int{}
-	double := func(x float64) []byte { return binary.LittleEndian.AppendUint64(nil, math.Float64bits(x)) }
 	rawURL := twoNodes(t, func(node int, command []string) string {
 		now := time.Now().Add(apart[node]).UnixMicro()
 		if !strings.EqualFold(command[0], "evalsha") {
 			return "-ERR unknown command\r\n"
 		}
-		// tally.lua as far as its deadline.
-		head := []byte(command[len(command)-1])
-		deadline := int64(math.Float64frombits(binary.LittleEndian.Uint64(head[8:])))
-		if deadline > 0 && now > deadline {
-			return redistest.Bulk("\x01" + string(double(float64(now))))
-		}
+		said, deadline := fakeTally(command, now)
 		mu.Lock()
 		defer mu.Unlock()
 		if deadline > 0 && deadline < now+11*keys.Second {
 			deadlines[node]++
 		}
-		return redistest.Bulk("\x00" + string(double(float64(now))) + string(double(1)) + string(double(0)) + string(double(float64(keys.Day))))
+		return said
 	})
 	s := openURL(t, rawURL, nil, nil)
 	for range 5 {
@@ -476,5 +471,62 @@ func TestEachNodeOfAClusterHasAClockOfItsOwn(t *testing.T) {
 	// The first call to each goes without: nothing has shown its time yet.
 	if deadlines[0]+deadlines[1] != 5*8-2 || deadlines[0] == 0 || deadlines[1] == 0 {
 		t.Errorf("deadlines in time went to the nodes %d and %d times, of 40 calls", deadlines[0], deadlines[1])
+	}
+}
+
+// fakeTally says what tally.lua says at now of a window of a day.
+func fakeTally(command []string, now int64) (said string, deadline int64) {
+	double := func(n int64) string {
+		return string(binary.LittleEndian.AppendUint64(nil, math.Float64bits(float64(n))))
+	}
+	head := []byte(command[len(command)-1])
+	deadline = int64(math.Float64frombits(binary.LittleEndian.Uint64(head[8:])))
+	if deadline > 0 && now > deadline {
+		return redistest.Bulk("\x01" + double(now)), deadline
+	}
+	return redistest.Bulk("\x00" + double(now) + double(1) + double(0) + double(keys.Day)), deadline
+}
+
+// After a failover another server answers at the same address, with another
+// clock: one call may come late by the old one, but no second.
+func TestAServerWithAnotherClockIsLateOnce(t *testing.T) {
+	var ahead atomic.Int64
+	fake := redistest.StartFake(t, func(command []string) string {
+		if !strings.EqualFold(command[0], "evalsha") {
+			return "-ERR unknown command\r\n"
+		}
+		said, _ := fakeTally(command, time.Now().UnixMicro()+ahead.Load())
+		return said
+	})
+	s := openURL(t, fake.URL(), nil, nil)
+	tally := func() error {
+		_, _, err := s.Tally(context.Background(), "x", 0, keys.Day)
+		return err
+	}
+	for range 2 {
+		if err := tally(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ahead.Store(3600 * keys.Second)
+	if err := tally(); !errors.Is(err, keys.ErrLate) {
+		t.Errorf("by the old clock: %v", err)
+	}
+	if err := tally(); err != nil {
+		t.Errorf("by the new one: %v", err)
+	}
+}
+
+// What broke off may have happened: a Cluster's client must not send it again,
+// as it does with other commands.
+func TestAClusterIsAskedOnce(t *testing.T) {
+	var asked atomic.Int64
+	rawURL := twoNodes(t, func(int, []string) string {
+		asked.Add(1)
+		return ""
+	})
+	s := openURL(t, rawURL, nil, nil)
+	if k := kindOfTake(s.Store, ask(login(t, limit(t, 50, 1, time.Hour)), 0)); k != "broken" || asked.Load() != 1 {
+		t.Errorf("%q after %d calls", k, asked.Load())
 	}
 }

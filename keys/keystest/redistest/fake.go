@@ -15,7 +15,8 @@ import (
 type Fake struct{ listener net.Listener }
 
 // StartFake answers each command with what say returns, as it goes over the
-// wire ("-LOADING\r\n"), until the test ends. Calls may be concurrent.
+// wire ("-LOADING\r\n"; "" hangs up), until the test ends. Calls may be
+// concurrent.
 func StartFake(t testing.TB, say func(command []string) string) *Fake {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -50,7 +51,8 @@ func StartFake(t testing.TB, say func(command []string) string) *Fake {
 					if err != nil {
 						return
 					}
-					if _, err := io.WriteString(c, say(command)); err != nil {
+					said := say(command)
+					if _, err := io.WriteString(c, said); err != nil || said == "" {
 						return
 					}
 				}
