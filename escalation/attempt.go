@@ -99,6 +99,7 @@ const (
 	ReasonPosture       = "posture"
 	ReasonSuspect       = "suspect"
 	ReasonFlood         = "flood"
+	ReasonStoreGone     = "store_gone"
 	ReasonListDeny      = "list.deny"
 	ReasonListAllow     = "list.allow"
 	ReasonDeviceInvalid = "device.invalid"

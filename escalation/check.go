@@ -70,7 +70,7 @@ func (g *Guard) ask(v *visit, floor keys.Rung) (*keys.Ask, error) {
 	rules := v.flow.kinds[kindOf(v.ip, v.listed == allowed, v.device != nil)]
 	ask := &keys.Ask{
 		Rules: rules, Keys: v.realm.bucketKeys(rules, v.flowName, v.account, v.ip, device),
-		Cost: 1, Floor: floor, Shadow: g.c.Shadow, AttemptID: id,
+		Cost: 1, Floor: floor, StoreGone: v.flow.gone, Shadow: g.c.Shadow, AttemptID: id,
 		StateKey:    s.State(),
 		SuspectKeys: [2]string{s.Suspect(v.ip.Counted()), s.Suspect(v.ip.Wide())},
 		KKeys:       v.realm.kKeys(v.account, v.ip),

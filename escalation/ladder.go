@@ -34,7 +34,7 @@ func Decide(rules *keys.Rules, ans *keys.Answer) Decision {
 	for _, c := range []struct {
 		by     keys.Cause
 		reason string
-	}{{keys.ByPosture, ReasonPosture}, {keys.BySuspect, ReasonSuspect}, {keys.ByFlood, ReasonFlood}} {
+	}{{keys.ByPosture, ReasonPosture}, {keys.BySuspect, ReasonSuspect}, {keys.ByFlood, ReasonFlood}, {keys.ByStoreGone, ReasonStoreGone}} {
 		if ans.Causes&c.by != 0 {
 			d.Reasons = append(d.Reasons, c.reason)
 		}

@@ -48,6 +48,9 @@ type Realm struct {
 	// accounts to shards where nothing is known of them: counts begin anew, and
 	// revocations have to be repeated. Default 1.
 	Shards int `yaml:"shards,omitempty"`
+	// StoreGone is login's (Flow.StoreGone) where it does not say otherwise. Default
+	// local.
+	StoreGone string `yaml:"store_gone,omitempty"`
 	// Postures say what elevated, high and critical do.
 	Postures map[string]*Effect `yaml:"postures,omitempty"`
 	// Flows holds login and, where they differ from it, otp, reset, signup.
@@ -84,6 +87,10 @@ type Effect struct {
 type Flow struct {
 	// Delay is the wait of the delay rung: base x 2^n up to max.
 	Delay Delay `yaml:"delay,omitempty"`
+	// StoreGone says what unknown devices meet at least while the shared store is
+	// gone: local (the ladder, at this instance's share), challenge (a captcha) or
+	// closed (a code). Known devices keep passing. Default: login's, and the realm's for that.
+	StoreGone string `yaml:"store_gone,omitempty"`
 	// Limits are laid over the default table row by row, by tier and name:
 	// what a row leaves out stays as it was.
 	Limits []Limit `yaml:"limits,omitempty"`

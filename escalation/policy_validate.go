@@ -86,7 +86,11 @@ func (r *Realm) validate(path string, faults *faultList) (*Realm, *realmRules) {
 	full.validChallenges(path, c, faults)
 	var effects [4]keys.Effect
 	full.Postures, effects = validPostures(full.Postures, path+".postures", faults)
-	full.Flows = r.validFlows(path, effects, c, faults)
+	if full.StoreGone == "" {
+		full.StoreGone = "local"
+	}
+	checkStoreGone(full.StoreGone, path+".store_gone", faults)
+	full.Flows = full.validFlows(path, effects, c, faults)
 	return &full, c
 }
 
@@ -99,7 +103,7 @@ func (r *Realm) validFlows(realm string, effects [4]keys.Effect, c *realmRules, 
 		}
 	}
 	flows := map[string]*Flow{}
-	base := &Flow{Delay: defaultDelay(), Limits: defaultTable()}
+	base := &Flow{Delay: defaultDelay(), StoreGone: r.StoreGone, Limits: defaultTable()}
 	for i, name := range Flows { // login is first
 		given, full := r.Flows[name], base
 		if _, ok := r.Flows[name]; ok || name == DefaultFlow {
@@ -148,9 +152,13 @@ func validPostures(given map[string]*Effect, path string, faults *faultList) (ma
 
 // over lays f over base, row by row.
 func (f *Flow) over(base *Flow, effects [4]keys.Effect, path string, faults *faultList) *Flow {
-	full := &Flow{Delay: base.Delay, Limits: slices.Clone(base.Limits)}
+	full := &Flow{Delay: base.Delay, StoreGone: base.StoreGone, Limits: slices.Clone(base.Limits)}
 	if f == nil {
 		return full
+	}
+	if f.StoreGone != "" {
+		checkStoreGone(f.StoreGone, path+".store_gone", faults)
+		full.StoreGone = f.StoreGone
 	}
 	if !f.Delay.Base.IsZero() {
 		full.Delay.Base = f.Delay.Base
@@ -222,6 +230,16 @@ func (l Limit) over(base Limit) Limit {
 		}
 	}
 	return base
+}
+
+// storeGone are the least rungs of unknown devices while the shared store is
+// gone.
+var storeGone = map[string]keys.Rung{"local": keys.Allow, "challenge": keys.Captcha, "closed": keys.Verify}
+
+func checkStoreGone(s, path string, faults *faultList) {
+	if _, ok := storeGone[s]; !ok {
+		faults.add(path, "%q is not one of local, challenge, closed", s)
+	}
 }
 
 func (d *Delay) check(path string, faults *faultList) {

@@ -24,6 +24,7 @@ type flowRules struct {
 	kinds [kindCount]*keys.Rules
 	flood *keys.Rules // nil: no flood guard
 	pace  keys.Pace
+	gone  keys.Rung // the least while the shared store is gone
 }
 
 // kind is which tiers an attempt is counted by.
@@ -96,7 +97,7 @@ func (f *Flow) compile(shards int, effects [4]keys.Effect, path string, faults *
 		last.Limits = append(last.Limits, keys.LimitSpec{Name: l.Name, Limit: limit, Steps: l.steps()})
 	}
 	pace := keys.Pace{Base: f.Delay.Base.D.Microseconds(), Max: f.Delay.Max.D.Microseconds()}
-	c := &flowRules{pace: pace}
+	c := &flowRules{pace: pace, gone: storeGone[f.StoreGone]}
 	for k := range c.kinds {
 		c.kinds[k] = newRules(tiers, kind(k).counts, effects, pace, path, faults)
 	}

@@ -124,7 +124,7 @@ func (f *Fallback) Take(ctx context.Context, a *Ask, ans *Answer) error {
 	}
 	f.failed("take", err)
 	local := *a
-	local.Rules = f.share(a.Rules)
+	local.Rules, local.gone = f.share(a.Rules), a.StoreGone
 	local.Deadline = 0 // it is all that is left to answer
 	local.Now = f.now(a.Now)
 	err = f.c.Local.Take(ctx, &local, ans)

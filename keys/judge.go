@@ -24,7 +24,7 @@ func (a *Ask) Validate() error {
 		return badAsk("cost is out of range")
 	case a.Now < 0 || a.Now > MaxExact:
 		return badAsk("now is out of range")
-	case a.Floor > Verify || a.Proof.Rung > Verify:
+	case a.Floor > Verify || a.StoreGone > Verify || a.Proof.Rung > Verify:
 		return badAsk("there is no such rung")
 	}
 	var own, device bool
@@ -278,6 +278,7 @@ func judgeRungs(a *Ask, f *facts, ans *Answer) {
 		{ByFlood, a.Floor},
 		{ByPosture, a.Rules.effects[ans.Posture&3].Floor},
 		{BySuspect, Captcha},
+		{ByStoreGone, a.gone},
 	}
 	if ans.Familiar {
 		floors[1].rung = Allow

@@ -65,6 +65,9 @@ type Ask struct {
 	// Floor is the least rung, known before the store was asked (flood). It
 	// does not bind a known device.
 	Floor Rung
+	// StoreGone is the least rung while the shared store is gone: a Fallback asks
+	// its twin for it, beside Floor. It does not bind a known device.
+	StoreGone Rung
 	// Shadow takes from every limit that has a token whatever the answer, and
 	// spends no proof.
 	Shadow bool
@@ -81,6 +84,8 @@ type Ask struct {
 	Device  Device
 	Proof   Proof
 	Request Request
+
+	gone Rung // StoreGone, once the store is
 }
 
 // Device is an authentic device token's claim. Zero when none was shown; then
@@ -161,6 +166,7 @@ const (
 	ByPosture Cause = 1 << iota
 	BySuspect
 	ByFlood
+	ByStoreGone
 )
 
 // Answer is what a Take decided. Times are by the store's clock.

@@ -15,7 +15,7 @@ var (
 		escalation.ProofTooEarly, escalation.ProofInsufficient, escalation.ProofWrongAnswer, escalation.ProofInvalid)
 	outcomes = set(keys.Success.String(), keys.Failure.String(), keys.UnknownAccount.String(), keys.SecondFactorPending.String(),
 		keys.DeniedByPolicy.String(), keys.NotChecked.String(), keys.Abandoned.String())
-	ownReasons = []string{escalation.ReasonPosture, escalation.ReasonSuspect, escalation.ReasonFlood, escalation.ReasonListDeny,
+	ownReasons = []string{escalation.ReasonPosture, escalation.ReasonSuspect, escalation.ReasonFlood, escalation.ReasonStoreGone, escalation.ReasonListDeny,
 		escalation.ReasonListAllow, escalation.ReasonDeviceInvalid, escalation.ReasonDeviceSpent}
 )
 
