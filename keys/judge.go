@@ -124,7 +124,8 @@ type facts struct {
 // Proof is ProofUsed and the ask is no shadow, and the request mark when Taken.
 func judge(a *Ask, f *facts, now int64, ans *Answer) {
 	limits := ans.Limits[:0]
-	*ans = Answer{Now: now, ID: a.AttemptID, Limits: limits}
+	*ans = Answer{}
+	ans.Now, ans.ID, ans.Limits = now, a.AttemptID, limits
 	if late(a.Deadline, now) {
 		ans.Status = Late
 		return

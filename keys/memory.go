@@ -174,8 +174,9 @@ func (m *Memory) Take(_ context.Context, a *Ask, ans *Answer) error {
 
 // gather reads everything that bears on an ask.
 func (m *Memory) gather(w *work, a *Ask, now, own int64) {
-	w.facts = facts{revoked: m.records.revoked(a.RevokedKey, own)}
-	f := &w.facts
+	f := &w.facts // by field: clearing and copying all of it took a fifth of a call
+	f.revoked = m.records.revoked(a.RevokedKey, own)
+	f.suspect, f.place, f.used, f.refuseProof = [2]bool{}, 0, 0, false
 	f.state, f.k = m.records.inForce(a.StateKey, &a.KKeys, now, own)
 	for i, key := range a.SuspectKeys {
 		if v := m.records.get(key, own); v != nil {
@@ -191,6 +192,7 @@ func (m *Memory) gather(w *work, a *Ask, now, own int64) {
 		f.refuseProof = a.Proof.Rung < Verify && !p.room(w.proof, own)
 	}
 	for t := range a.Rules.tiers {
+		f.buckets[t], f.overflow[t] = nil, false
 		tab := &m.shard(w.tiers[t]).buckets
 		at := tab.find(w.tiers[t])
 		if at < 0 && !m.fits(tab, a.Rules.tiers[t].Role, own) {
