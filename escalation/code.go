@@ -25,10 +25,15 @@ const codeLen = 10
 // mail outlives that.
 func (r *liveRealm) code(a keys.Account, serial int64) string { return r.codeText("code", a, serial) }
 
-// quarterCode is the code of a quarter of an hour, for when no store remembers
-// serials.
-func (r *liveRealm) quarterCode(a keys.Account, quarter int64) string {
-	return r.codeText("quarter", a, quarter)
+// quarterCodes is how many codes a quarter of an hour has, one after another:
+// whoever has used the first may need a second while the store is still gone.
+// No more than keys.MaxQuarterMails are sent without an image.
+const quarterCodes = 8
+
+// quarterCode is the nth code of a quarter of an hour, for when no store
+// remembers serials.
+func (r *liveRealm) quarterCode(a keys.Account, quarter, nth int64) string {
+	return r.codeText("quarter", a, quarter*quarterCodes+nth%quarterCodes)
 }
 
 func (r *liveRealm) codeText(what string, a keys.Account, n int64) string {
@@ -70,8 +75,7 @@ func (g *Guard) judgeCode(ctx context.Context, realm *liveRealm, c *challengeTok
 	if err != nil && !errors.Is(err, keys.ErrNoStore) {
 		return "", fmt.Errorf("%w: %w", ErrStore, err)
 	}
-	right := same(typed, realm.code(c.account, live.Serial))
-	if right && live.Serial != 0 {
+	if err == nil && same(typed, realm.code(c.account, live.Serial)) && live.Serial != 0 {
 		spent, err := g.c.Codes.SpendCode(ctx, key, live.Serial, g.storeNow())
 		switch {
 		case err != nil && !errors.Is(err, keys.ErrNoStore):
@@ -84,8 +88,10 @@ func (g *Guard) judgeCode(ctx context.Context, realm *liveRealm, c *challengeTok
 		return "", nil
 	}
 	for q := keys.Quarter(now); q >= keys.Quarter(now)-1; q-- {
-		if same(typed, realm.quarterCode(c.account, q)) {
-			return g.spendQuarter(ctx, realm, c.account, q), nil
+		for nth := range int64(quarterCodes) {
+			if same(typed, realm.quarterCode(c.account, q, nth)) {
+				return g.spendQuarter(ctx, realm, c.account, q, nth, live, err != nil), nil
+			}
 		}
 	}
 	if err != nil {
@@ -95,11 +101,15 @@ func (g *Guard) judgeCode(ctx context.Context, realm *liveRealm, c *challengeTok
 }
 
 // spendQuarter lets a quarter's code be used once: for each instance while
-// there is no store.
-func (g *Guard) spendQuarter(ctx context.Context, realm *liveRealm, a keys.Account, quarter int64) ProofError {
-	key := realm.at(a).Tally("quarter", fmt.Sprintf("%s:%d", a, quarter))
+// there is no store. There (alone), live is the code that this instance sent;
+// its life ends, so that the next press sends another.
+func (g *Guard) spendQuarter(ctx context.Context, realm *liveRealm, a keys.Account, quarter, nth int64, live keys.Code, alone bool) ProofError {
+	key := realm.at(a).Tally("quarter", fmt.Sprintf("%s:%d:%d", a, quarter, nth))
 	if n, err := g.tally(ctx, key, 2*keys.MinCodeLife); err == nil && n > 1 {
 		return ProofSpent
+	}
+	if alone && live.Serial != 0 && keys.Quarter(live.Sent) == quarter && int64(live.Nth)%quarterCodes == nth {
+		_, _ = g.c.Codes.SpendCode(ctx, realm.at(a).Code(a), live.Serial, g.storeNow())
 	}
 	return ""
 }

@@ -97,7 +97,7 @@ func (g *Guard) post(realm *liveRealm, c *challengeToken, token string, ans *key
 		ExpiresAt: micros(ans.Code.Until), At: micros(ans.Now), Only: !ans.Degraded, Hint: token[:hintLen],
 	}
 	if ans.Degraded {
-		m.Code = realm.quarterCode(c.account, keys.Quarter(ans.Code.Sent))
+		m.Code = realm.quarterCode(c.account, keys.Quarter(ans.Code.Sent), int64(ans.Code.Nth))
 	}
 	key, serial := realm.at(c.account).Code(c.account), ans.Code.Serial
 	failed := func(ctx context.Context) {

@@ -296,7 +296,7 @@ func TestCodesAreSpreadAndSeparate(t *testing.T) {
 	one, two := w.g.live.Load().realms["default"], w.g.live.Load().realms["shop"]
 	letters, seen := map[rune]int{}, map[string]bool{}
 	for serial := range int64(500) {
-		for _, code := range []string{one.code(keys.Account{1}, serial), one.code(keys.Account{2}, serial), two.code(keys.Account{1}, serial), one.quarterCode(keys.Account{1}, serial)} {
+		for _, code := range []string{one.code(keys.Account{1}, serial), one.code(keys.Account{2}, serial), two.code(keys.Account{1}, serial), one.quarterCode(keys.Account{1}, serial, 1)} {
 			if seen[code] || len(code) != codeLen || spell(strings.ToLower(code)) != code {
 				t.Fatalf("%q", code)
 			}

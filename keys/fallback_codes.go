@@ -48,19 +48,33 @@ func (f *Fallback) SendCode(ctx context.Context, a *CodeAsk, ans *CodeAnswer) er
 }
 
 // LiveCode implements Codes. The error wraps ErrNoStore while the primary is
-// gone: nobody knows which code lives there.
+// gone: nobody knows which code lives there, and the code is the one of the
+// quarter that this instance sent, if it did.
 func (f *Fallback) LiveCode(ctx context.Context, key string, now int64) (Code, error) {
 	var c Code
 	err := f.through(ctx, func() (err error) { c, err = f.codes.LiveCode(ctx, key, now); return err })
-	return c, f.lost("live code", err)
+	if err = f.lost("live code", err); !errors.Is(err, ErrNoStore) {
+		return c, err
+	}
+	if local, bad := f.c.Local.LiveCode(ctx, key, f.now(now)); bad == nil {
+		c = local
+	}
+	return c, err
 }
 
 // SpendCode implements Codes. The error wraps ErrNoStore while the primary is
-// gone; the code may have been spent.
+// gone; the code may have been spent there. In the twin it has been if it was
+// sent by it, so that its owner can have another.
 func (f *Fallback) SpendCode(ctx context.Context, key string, serial, now int64) (bool, error) {
 	var spent bool
 	err := f.through(ctx, func() (err error) { spent, err = f.codes.SpendCode(ctx, key, serial, now); return err })
-	return spent, f.lost("spend code", err)
+	if err = f.lost("spend code", err); !errors.Is(err, ErrNoStore) {
+		return spent, err
+	}
+	if local, bad := f.c.Local.SpendCode(ctx, key, serial, f.now(now)); bad == nil {
+		spent = local
+	}
+	return spent, err
 }
 
 // UnsendCode implements Codes: in the primary and in the twin, whichever had it
