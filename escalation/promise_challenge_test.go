@@ -60,7 +60,7 @@ func newPosted(t *testing.T, s breakable, instances int) (*fleet, *post) {
 		t.Fatal(err)
 	}
 	for range instances {
-		local := keys.NewMemory(keys.MemoryConfig{Buckets: 1 << 14, Marks: 1 << 14, Now: f.clock.Load})
+		local := keys.NewMemory(keys.MemoryConfig{Buckets: 1 << 14, Marks: 1 << 18, Now: f.clock.Load})
 		fallback := keys.NewFallback(keys.FallbackConfig{Primary: s, Local: local, Instances: instances})
 		g, err := New(Config{
 			Store: fallback, Records: fallback, Policy: DefaultPolicy(), Secrets: secrets, Instances: instances,

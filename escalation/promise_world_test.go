@@ -30,7 +30,7 @@ type breakable interface {
 // overStores runs a promise over the twin and over a real Redis.
 func overStores(t *testing.T, promise func(t *testing.T, s breakable)) {
 	t.Run("memory", func(t *testing.T) {
-		promise(t, &memory{Memory: keys.NewMemory(keys.MemoryConfig{Buckets: 1 << 16, Marks: 1 << 16})})
+		promise(t, &memory{Memory: keys.NewMemory(keys.MemoryConfig{Buckets: 1 << 16, Marks: 1 << 18})})
 	})
 	t.Run("redis", func(t *testing.T) {
 		server := redistest.Start(t)
@@ -156,7 +156,7 @@ func newFleet(t *testing.T, s breakable, instances int) *fleet {
 		t.Fatal(err)
 	}
 	for range instances {
-		local := keys.NewMemory(keys.MemoryConfig{Buckets: 1 << 14, Marks: 1 << 14, Now: f.clock.Load})
+		local := keys.NewMemory(keys.MemoryConfig{Buckets: 1 << 14, Marks: 1 << 18, Now: f.clock.Load})
 		fallback := keys.NewFallback(keys.FallbackConfig{Primary: s, Local: local, Instances: instances})
 		g, err := New(Config{
 			Store: fallback, Records: fallback, Policy: DefaultPolicy(), Secrets: secrets,

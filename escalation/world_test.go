@@ -45,7 +45,7 @@ func newWorld(t *testing.T, change ...func(*Config)) *world {
 	t.Helper()
 	w := &world{T: t}
 	w.clock.Store(t0)
-	w.store = keys.NewMemory(keys.MemoryConfig{Buckets: 1 << 14, Marks: 1 << 14, Now: w.clock.Load})
+	w.store = keys.NewMemory(keys.MemoryConfig{Buckets: 1 << 14, Marks: 1 << 18, Now: w.clock.Load})
 	w.c = Config{Store: w.store, Records: w.store, Policy: DefaultPolicy(), Secrets: secrets(t), Now: w.clock.Load}
 	for _, f := range change {
 		f(&w.c)
