@@ -357,6 +357,7 @@ func TestThirdPartiesWidgetsAnswerOnThePage(t *testing.T) {
 			w.toCaptcha()
 			b.Visit(w.shop + "/login?user=alice")
 			w.signIn(b, "wrong")
+			b.Await("document.readyState == 'complete'") // and the party's script with it
 			b.Tab("form." + name + " button")
 			b.Press(kb.Enter)
 			b.Await("location.search.includes('" + client.ReturnParameter + "=')")

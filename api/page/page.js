@@ -69,13 +69,15 @@ if (pow && window.Worker && window.crypto && crypto.subtle) {
 for (const s of document.querySelectorAll(".provider")) s.hidden = false;
 const recaptcha = document.querySelector("form.recaptcha");
 if (recaptcha) {
+  const execute = () => window.grecaptcha && grecaptcha.ready(async () => {
+    recaptcha.elements.answer.value = await grecaptcha.execute(recaptcha.dataset.sitekey, { action: recaptcha.dataset.action });
+    recaptcha.submit();
+  });
   recaptcha.addEventListener("submit", (e) => {
     if (recaptcha.elements.answer.value) return;
     e.preventDefault();
-    if (!window.grecaptcha) return;
-    grecaptcha.ready(async () => {
-      recaptcha.elements.answer.value = await grecaptcha.execute(recaptcha.dataset.sitekey, { action: recaptcha.dataset.action });
-      recaptcha.submit();
-    });
+    // Whoever is quicker than the third party's script is not to press twice.
+    if (window.grecaptcha) execute();
+    else addEventListener("load", execute, { once: true });
   });
 }
