@@ -145,19 +145,9 @@ func (r *codeRecord) spend(serial, now int64) bool {
 // codeProof is what the proof is worth to a sender who needs it: ProofUsed if
 // it counts.
 func codeProof(p *Proof, f *codeFacts, now int64) ProofState {
-	switch {
-	case p.Key == "":
-		return ProofNone
-	case p.Issued <= f.revoked:
-		return ProofInvalid
-	case now >= p.Expires:
-		return ProofExpired
-	case f.used >= p.Uses:
-		return ProofSpent
-	case now < p.NotBefore:
-		return ProofTooEarly
-	case p.Rung < Captcha:
+	state := p.good(now, f.revoked, f.used)
+	if state == ProofUsed && p.Rung < Captcha {
 		return ProofInsufficient
 	}
-	return ProofUsed
+	return state
 }

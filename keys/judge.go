@@ -306,19 +306,28 @@ func judgeRungs(a *Ask, f *facts, ans *Answer) {
 // judgeProof says whether the proof is good at all; ProofUsed means yes.
 func judgeProof(a *Ask, f *facts, now int64) ProofState {
 	p := &a.Proof
+	state := p.good(now, f.revoked, f.used)
+	if state == ProofUsed && f.refuseProof && p.Rung < Verify {
+		return ProofRefused
+	}
+	return state
+}
+
+// good says whether the proof counts at all, whatever is asked for: ProofUsed
+// means yes. revoked is the account's revocation stamp, used how many guesses
+// the proof has let through.
+func (p *Proof) good(now, revoked, used int64) ProofState {
 	switch {
 	case p.Key == "":
 		return ProofNone
-	case p.Issued <= f.revoked:
+	case p.Issued <= revoked:
 		return ProofInvalid
 	case now >= p.Expires:
 		return ProofExpired
-	case f.used >= p.Uses:
+	case used >= p.Uses:
 		return ProofSpent
 	case now < p.NotBefore:
 		return ProofTooEarly
-	case f.refuseProof && p.Rung < Verify:
-		return ProofRefused
 	}
 	return ProofUsed
 }

@@ -312,9 +312,6 @@ func TestTakeAllocatesNothing(t *testing.T) {
 }
 
 func TestABucketNeedsFewBytes(t *testing.T) {
-	if testing.Short() {
-		t.Skip("holds 200,000 keys")
-	}
 	m := NewMemory(MemoryConfig{})
 	r := rulesOf(t, TierAccount, 0, limitOf(t, "burst", 20, 20, time.Hour), limitOf(t, "sustained", 100, 10, 24*time.Hour))
 	const n = 200_000

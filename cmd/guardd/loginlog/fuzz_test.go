@@ -92,11 +92,14 @@ func FuzzCSVHeader(f *testing.F) {
 func FuzzLatestYear(f *testing.F) {
 	f.Add([]byte("Dec 31 23:59:59 h x\nJan  1 00:00:00 h x\nFeb 29 00:00:00 h x\n"), int64(1743076800))
 	f.Fuzz(func(t *testing.T, log []byte, unix int64) {
+		if _, err := NewLines(bytes.NewReader(log)); err != nil {
+			return // a torn gzip holds no lines
+		}
 		now := time.Unix(unix&0xffffffff+1e9, 0).UTC()
 		read := func() *Lines {
 			l, err := NewLines(bytes.NewReader(log))
 			if err != nil {
-				t.Skip()
+				t.Fatal(err)
 			}
 			return l
 		}
