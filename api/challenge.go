@@ -66,8 +66,8 @@ func Challenges(c Config) http.Handler {
 		return &escalation.Media{Bytes: b, Type: "application/json"}, err
 	}))
 	r.Get(RouteWorker, serveWorker)
-	r.Post(RouteAnswer, s.answerChallenge)
-	r.Post(RouteSend, s.sendCode)
+	r.Post(RouteAnswer, s.post(s.answerForm, s.answerChallenge))
+	r.Post(RouteSend, s.post(s.sendForm, s.sendCode))
 	return r
 }
 
@@ -106,19 +106,30 @@ func (s *service) serveMedia(cache bool, get func(context.Context, string, *http
 	}
 }
 
-// answerChallenge judges an answer: JSON for JSON, a page or the way back for a form.
-func (s *service) answerChallenge(w http.ResponseWriter, r *http.Request) {
-	token := chi.URLParam(r, "token")
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), carryOut)
-	defer cancel()
-	if err := s.mayPost(ctx, token, r); err != nil {
-		s.failChallenge(w, r, err)
-		return
+// act is what a post to a challenge does.
+type act func(ctx context.Context, w http.ResponseWriter, r *http.Request, token string)
+
+// post lets a browser of the right origin act, by a form or in JSON. A visitor
+// who hangs up does not undo it.
+func (s *service) post(form, json act) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		token := chi.URLParam(r, "token")
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), carryOut)
+		defer cancel()
+		if err := s.mayPost(ctx, token, r); err != nil {
+			s.failChallenge(w, r, err)
+			return
+		}
+		if isForm(r) {
+			form(ctx, w, r, token)
+			return
+		}
+		json(ctx, w, r, token)
 	}
-	if isForm(r) {
-		s.answerForm(ctx, w, r, token)
-		return
-	}
+}
+
+// answerChallenge judges an answer in JSON; answerForm one of a form.
+func (s *service) answerChallenge(ctx context.Context, w http.ResponseWriter, r *http.Request, token string) {
 	q, err := decode[client.AnswerRequest](w, r)
 	if err != nil {
 		s.failChallenge(w, r, err)
@@ -138,18 +149,7 @@ func (s *service) answerChallenge(w http.ResponseWriter, r *http.Request) {
 
 // sendCode has a code sent. Its answer is the same for accounts that do not
 // exist; that is the guard's doing.
-func (s *service) sendCode(w http.ResponseWriter, r *http.Request) {
-	token := chi.URLParam(r, "token")
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), carryOut)
-	defer cancel()
-	if err := s.mayPost(ctx, token, r); err != nil {
-		s.failChallenge(w, r, err)
-		return
-	}
-	if isForm(r) {
-		s.sendForm(ctx, w, r, token)
-		return
-	}
+func (s *service) sendCode(ctx context.Context, w http.ResponseWriter, r *http.Request, token string) {
 	q, err := decodeOptional[client.SendRequest](w, r)
 	if err != nil {
 		s.failChallenge(w, r, err)
