@@ -172,6 +172,37 @@ func (w *world) fresh(i int) string {
 	return w.c.Secrets.seal(forChallenge, c.encode())
 }
 
+// TestAnEmptiedAddressCausesFewMails: whoever has used up an address and solves
+// no picture causes at most 8 mails in a day for each of 3 accounts, and none
+// for any other.
+func TestAnEmptiedAddressCausesFewMails(t *testing.T) {
+	w := newMailed(t)
+	const ip = "203.0.113.9"
+	for i := range 300 {
+		if _, err := w.g.Check(context.Background(), &Attempt{Account: fmt.Sprint("guess ", i), IP: ip}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mails := map[int]int{}
+	for range 24 * 12 { // a day, every five minutes
+		for victim := range 5 {
+			if s := w.send(w.asked(fmt.Sprint("victim ", victim), ip), ""); s.Sent {
+				<-w.settled
+				mails[victim]++
+			}
+		}
+		w.pass(5 * time.Minute)
+	}
+	for victim, n := range mails {
+		if n > 8 || victim > 2 {
+			t.Errorf("%d mails for victim %d", n, victim)
+		}
+	}
+	if len(mails) != 3 {
+		t.Errorf("mails for %d accounts", len(mails))
+	}
+}
+
 // TestDeliveriesThatHangFillABoundedQueue and hold nobody up.
 func TestDeliveriesThatHangFillABoundedQueue(t *testing.T) {
 	w := newMailed(t)
