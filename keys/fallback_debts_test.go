@@ -194,6 +194,42 @@ func TestASuccessTakesBackWhatItsAttemptOwes(t *testing.T) {
 	}
 }
 
+// A store that is back, and not yet told what was let through without it, calls
+// buckets fuller than they are: the next drop must not grant that here once more.
+func TestBucketsAreNotMirroredWhileDebtsAreUnpaid(t *testing.T) {
+	o := newOutage(t, 1)
+	drop := func(want int) {
+		t.Helper()
+		o.primary.Set(keystest.NotDone)
+		let := 0
+		for range 30 {
+			if o.take(t).Let {
+				let++
+			}
+		}
+		if let != want {
+			t.Errorf("a drop lets %d through, want %d", let, want)
+		}
+	}
+	drop(20)
+	if !o.Return(t.Context()) { // charged, and not heard
+		t.Fatal("nothing is owed")
+	}
+	o.primary.Set(keystest.Healthy)
+	o.now += keys.Second
+	if ans := o.take(t); !ans.Let || ans.Degraded || ans.Limits[0].Tokens() != 19 {
+		t.Fatalf("%+v", ans)
+	}
+	drop(0)
+	o.primary.Set(keystest.Healthy)
+	for o.Return(t.Context()) {
+	}
+	o.now += minutes(6) // two come back, there and here
+	if o.take(t); o.left(t, o.local) != 1 {
+		t.Errorf("%d are left here once nothing is owed, and %d there", o.left(t, o.local), o.left(t, o.shared))
+	}
+}
+
 // What the share has refilled meanwhile is not owed any more, and a debt that
 // is paid off by time is sent to nobody.
 func TestDebtsArePaidOffByTime(t *testing.T) {
