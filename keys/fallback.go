@@ -33,10 +33,13 @@ type FallbackConfig struct {
 	// Deadline bounds a Take that has to return what is owed first, and so calls
 	// the primary twice. 0: each call has only the bound that the primary gives it.
 	Deadline time.Duration
-	// OnError is told of every failure of the primary: op is take, give, put,
-	// revoke, tally, send code, live code, spend code or unsend code. nil: nobody is. It must not block.
+	// OnError is told of every failure of the primary: op is one of Operations.
+	// nil: nobody is. It must not block.
 	OnError func(op string, err error)
 }
+
+// Operations are the words that OnError can be told, for metrics.
+var Operations = []string{"take", "give", "charge", "put", "revoke", "tally", "send code", "live code", "spend code", "unsend code"}
 
 // ErrLate is what OnError is told when the primary came to an ask after its
 // deadline.

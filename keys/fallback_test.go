@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -294,6 +295,26 @@ func TestWhatIsPutIsKnownInTheNextOutage(t *testing.T) {
 		Proof: keys.Proof{Key: "p", Rung: keys.Verify, Issued: o.now, Expires: o.now + keys.Day, Uses: 5}}
 	if err := o.Take(t.Context(), &a, &ans); err != nil || ans.Causes != keys.BySuspect || ans.Proof != keys.ProofInvalid {
 		t.Errorf("%+v %v", ans, err)
+	}
+}
+
+// Metrics have a series for each: a word that is not in the list is counted as
+// another, and one that nobody says is never seen to fail.
+func TestOnErrorSaysEachOfItsWordsAndNoOther(t *testing.T) {
+	o := newOutage(t, 1)
+	o.primary.Set(keystest.NotDone)
+	ans := o.take(t)
+	o.give(t, &ans, keys.Failure)
+	o.Return(t.Context())
+	_ = o.Put(t.Context(), "state", nil, keys.Day)
+	_, _ = o.Revoke(t.Context(), "revoked", 0, keys.Day)
+	_, _, _ = o.Tally(t.Context(), "tally", 0, keys.Day)
+	_, _ = o.send(t, 1, "a", keys.Proof{})
+	_, _ = o.LiveCode(t.Context(), "code", 0)
+	_, _ = o.SpendCode(t.Context(), "code", 1, 0)
+	_ = o.UnsendCode(t.Context(), "code", 1, 0)
+	if !slices.Equal(o.errs, keys.Operations) {
+		t.Errorf("it was told of %q, not %q", o.errs, keys.Operations)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net/http"
 	"os"
@@ -120,6 +121,16 @@ func TestUnknownWordsAreCountedAsOther(t *testing.T) {
 	families, _ := m.registry.Gather()
 	if text := fmt.Sprint(families); strings.Contains(text, "sent") && regexp.MustCompile(`sent[a-z]+-`).MatchString(text) {
 		t.Error("a word got through")
+	}
+}
+
+func TestEachCallThatTheStoreFailsIsCountedUnderItsName(t *testing.T) {
+	m := testMetrics(t)
+	for _, op := range append([]string{"load", "beat"}, keys.Operations...) {
+		m.storeFailed(op, io.EOF)
+		if n := testutil.ToFloat64(m.storeErrors.WithLabelValues(op, "broken")); n != 1 {
+			t.Errorf("%q is counted as another: %v", op, n)
+		}
 	}
 }
 

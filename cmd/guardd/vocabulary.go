@@ -10,7 +10,7 @@ import (
 // The closed sets of label values that no policy changes.
 var (
 	actions     = set(escalation.Actions...)
-	operations  = set("load", "take", "give", "put", "revoke", "beat", "charge")
+	operations  = set(append([]string{"load", "beat"}, keys.Operations...)...)
 	proofErrors = set(escalation.ProofExpired, escalation.ProofSpent, escalation.ProofWrongAccount, escalation.ProofWrongAddress,
 		escalation.ProofTooEarly, escalation.ProofInsufficient, escalation.ProofWrongAnswer, escalation.ProofInvalid)
 	outcomes = set(keys.Success.String(), keys.Failure.String(), keys.UnknownAccount.String(), keys.SecondFactorPending.String(),
