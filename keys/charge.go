@@ -93,7 +93,7 @@ func (m *Memory) Charge(_ context.Context, c *Charge) error {
 	ask := Ask{Rules: c.Rules, Keys: c.Keys, StateKey: c.StateKey, KKeys: c.KKeys}
 	var ans Answer
 	m.gather(w, &ask, now, own)
-	ans.Now, ans.InForce = now, InForce{Posture: w.facts.state.Effective(now), Baseline: w.facts.state.Baseline, K: w.facts.k}
+	ans.Now, ans.InForce = now, w.facts.inForce
 	settle(&ask, &w.facts, now, &ans)
 	c.charge(&ans)
 	m.store(w, &ask, &ans, own)

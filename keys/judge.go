@@ -7,7 +7,7 @@ import (
 
 // This file is the meaning of Take: pure functions from an Ask and what the
 // store holds to an Answer and what to write. Memory runs them;
-// redisstore/take.lua is the same in Lua, and keystest holds the two equal.
+// redisstore's settle.lua, judge.lua and back.lua are the same in Lua, and keystest holds the two equal.
 
 // ErrAsk is wrapped by what Validate returns.
 var ErrAsk = errors.New("bad ask")
@@ -107,12 +107,11 @@ func (b *Bucket) cell(id uint32, at int) (Cell, bool) {
 
 // facts is what a store holds about one Ask at one moment.
 type facts struct {
-	state   State
 	suspect [2]bool
-	k       [2]int64 // already decoded: 1 when there is none
-	revoked int64    // 0: never
-	place   int64    // stamp of the attempt that signed in here, 0: none
-	used    int64    // guesses that the proof has let through
+	inForce InForce
+	revoked int64 // 0: never
+	place   int64 // stamp of the attempt that signed in here, 0: none
+	used    int64 // guesses that the proof has let through
 	// refuseProof: there is no room to remember this proof's use.
 	refuseProof bool
 	buckets     [MaxTiers]*Bucket
@@ -130,7 +129,7 @@ func judge(a *Ask, f *facts, now int64, ans *Answer) {
 		ans.Status = Late
 		return
 	}
-	ans.InForce = InForce{Posture: f.state.Effective(now), Baseline: f.state.Baseline, K: f.k}
+	ans.InForce = f.inForce
 	settle(a, f, now, ans)
 	if ans.Status == Impossible {
 		return

@@ -176,12 +176,10 @@ func (m *Memory) Take(_ context.Context, a *Ask, ans *Answer) error {
 func (m *Memory) gather(w *work, a *Ask, now, own int64) {
 	f := &w.facts // by field: clearing and copying all of it took a fifth of a call
 	f.revoked = m.records.revoked(a.RevokedKey, own)
-	f.suspect, f.place, f.used, f.refuseProof = [2]bool{}, 0, 0, false
-	f.state, f.k = m.records.inForce(a.StateKey, &a.KKeys, now, own)
+	f.place, f.used, f.refuseProof = 0, 0, false
+	f.inForce = m.records.inForce(a.StateKey, &a.KKeys, now, own)
 	for i, key := range a.SuspectKeys {
-		if v := m.records.get(key, own); v != nil {
-			f.suspect[i] = decodeUntil(v, now)
-		}
+		f.suspect[i] = decodeUntil(m.records.get(key, own), now)
 	}
 	if a.PlaceKey != "" {
 		f.place = m.shard(w.place).places.m[w.place].stamp
@@ -339,10 +337,7 @@ func (m *Memory) fail(h hash, o Outcome, now, own int64) int {
 }
 
 func (m *Memory) giveBack(w *work, r *Return, now, own int64) (gave int) {
-	var f InForce
-	var s State
-	s, f.K = m.records.inForce(r.StateKey, &r.KKeys, now, own)
-	f.Posture, f.Baseline = s.Effective(now), s.Baseline
+	f := m.records.inForce(r.StateKey, &r.KKeys, now, own)
 	for t := range r.Rules.tiers {
 		h, tab := w.tiers[t], &m.shard(w.tiers[t]).buckets
 		at, shared := tab.find(h), false

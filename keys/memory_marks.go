@@ -175,25 +175,16 @@ func (r *records) put(key string, value []byte, dies, own int64) {
 	r.m[key] = record{end(dies), value}
 }
 
-// inForce decodes the facts that limits depend on.
-func (r *records) inForce(stateKey string, kKeys *[2]string, now, own int64) (s State, k [2]int64) {
-	if v := r.get(stateKey, own); v != nil {
-		s = DecodeState(v)
-	}
-	for i := range k {
-		k[i] = 1
-		if v := r.get(kKeys[i], own); v != nil {
-			k[i] = decodeK(v, now)
-		}
-	}
-	return s, k
+// inForce is the facts that limits depend on.
+func (r *records) inForce(stateKey string, kKeys *[2]string, now, own int64) InForce {
+	s := DecodeState(r.get(stateKey, own))
+	return InForce{Posture: s.Effective(now), Baseline: s.Baseline,
+		K: [2]int64{decodeK(r.get(kKeys[0], own), now), decodeK(r.get(kKeys[1], own), now)}}
 }
 
 // revoked is the stamp under key, 0 for never.
 func (r *records) revoked(key string, own int64) int64 {
 	var n [1]int64
-	if v := r.get(key, own); v != nil && readDoubles(v, n[:]) {
-		return n[0]
-	}
-	return 0
+	readDoubles(r.get(key, own), n[:])
+	return n[0]
 }

@@ -29,8 +29,8 @@ func (m *Memory) mirror(a *Ask, ans *Answer, buckets bool) {
 	}
 	m.lock(w)
 	own := m.now()
-	for t := range a.Rules.tiers {
-		if buckets {
+	if buckets {
+		for t := range a.Rules.tiers {
 			m.mirrorTier(w, a, ans, t, own)
 		}
 	}
@@ -136,8 +136,7 @@ func (m *Memory) mirrorProof(w *work, a *Ask, ans *Answer, own int64) {
 
 // differs reports whether the twin's records are not those of the answer.
 func (m *Memory) differs(a *Ask, ans *Answer, own int64) bool {
-	s, k := m.records.inForce(a.StateKey, &a.KKeys, ans.Now, own)
-	return k != ans.K || s.Effective(ans.Now) != ans.Posture || s.Baseline != ans.Baseline ||
+	return m.records.inForce(a.StateKey, &a.KKeys, ans.Now, own) != ans.InForce ||
 		m.records.revoked(a.RevokedKey, own) < revokedBy(a, ans)
 }
 
@@ -161,13 +160,13 @@ func (m *Memory) mirrorRecords(a *Ask, ans *Answer) {
 	m.records.Lock()
 	defer m.records.Unlock()
 	own := m.now()
-	s, k := m.records.inForce(a.StateKey, &a.KKeys, ans.Now, own)
-	if a.StateKey != "" && (s.Effective(ans.Now) != ans.Posture || s.Baseline != ans.Baseline) {
-		s = State{Posture: ans.Posture, Until: ans.Now + postureLifetime, Baseline: ans.Baseline}
+	had := m.records.inForce(a.StateKey, &a.KKeys, ans.Now, own)
+	if a.StateKey != "" && (had.Posture != ans.Posture || had.Baseline != ans.Baseline) {
+		s := State{Posture: ans.Posture, Until: ans.Now + postureLifetime, Baseline: ans.Baseline}
 		m.records.put(a.StateKey, s.Encode(), own+Day, own)
 	}
 	for i, key := range a.KKeys {
-		if key != "" && k[i] != ans.K[i] {
+		if key != "" && had.K[i] != ans.K[i] {
 			m.records.put(key, EncodeK(ans.K[i], ans.Now+Day), own+Day, own)
 		}
 	}
