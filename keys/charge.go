@@ -71,20 +71,13 @@ func (m *Memory) Charge(_ context.Context, c *Charge) error {
 	if err := c.Validate(); err != nil {
 		return err
 	}
-	w := m.pool.Get().(*work)
+	w := m.begin()
 	defer m.pool.Put(w)
-	w.locks = 0
-	for t, key := range c.Keys {
-		w.tiers[t] = m.mark(w, key)
-	}
+	m.markTiers(w, c.Keys)
 	mark := m.mark(w, c.MarkKey)
 	m.lock(w)
 	defer m.unlock(w)
-	own := m.now()
-	now := c.Now
-	if now == 0 {
-		now = own
-	}
+	now, own := m.times(c.Now)
 	marks := &m.shard(mark).outcomes
 	if _, done := marks.m[mark]; done || !marks.room(mark, own) {
 		return nil

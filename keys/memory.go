@@ -108,6 +108,22 @@ type work struct {
 	locks   uint64
 }
 
+// begin is a call's work, to be put back into the pool.
+func (m *Memory) begin() *work {
+	w := m.pool.Get().(*work)
+	w.locks = 0
+	return w
+}
+
+// times are that of a call, which may be given, and the twin's own.
+func (m *Memory) times(given int64) (now, own int64) {
+	own = m.now()
+	if given == 0 {
+		given = own
+	}
+	return given, own
+}
+
 func (m *Memory) hash(key string) hash {
 	return hash{maphash.String(m.seeds[0], key), maphash.String(m.seeds[1], key)}
 }
@@ -123,6 +139,13 @@ func (m *Memory) mark(w *work, key string) (h hash) {
 		w.locks |= 1 << shardOf(h)
 	}
 	return h
+}
+
+// markTiers marks the buckets of a call.
+func (m *Memory) markTiers(w *work, keys []string) {
+	for t, key := range keys {
+		w.tiers[t] = m.mark(w, key)
+	}
 }
 
 // lock takes all locks of a call in one order, so that two calls never wait for
@@ -146,20 +169,13 @@ func (m *Memory) Take(_ context.Context, a *Ask, ans *Answer) error {
 	if err := a.Validate(); err != nil {
 		return err
 	}
-	w := m.pool.Get().(*work)
+	w := m.begin()
 	defer m.pool.Put(w)
-	w.locks = 0
-	for t, key := range a.Keys {
-		w.tiers[t] = m.mark(w, key)
-	}
+	m.markTiers(w, a.Keys)
 	w.place, w.proof, w.request = m.mark(w, a.PlaceKey), m.mark(w, a.Proof.Key), m.mark(w, a.Request.Key)
 	m.lock(w)
 	defer m.unlock(w)
-	own := m.now()
-	now := a.Now
-	if now == 0 {
-		now = own
-	}
+	now, own := m.times(a.Now)
 	if a.Request.Key != "" && !late(a.Deadline, now) {
 		if r, ok := m.shard(w.request).requests.m[w.request]; ok && now < r.until {
 			r.replay(a, now, ans)
@@ -248,8 +264,7 @@ func (m *Memory) store(w *work, a *Ask, ans *Answer, own int64) {
 		}
 	}
 	if ans.Proof == ProofUsed && !a.Shadow && a.Cost > 0 {
-		life := max(a.Proof.Expires-ans.Now, 0) + ProofMemory
-		m.shard(w.proof).proofs.put(w.proof, used{end(own + life), w.facts.used + 1}, own)
+		m.shard(w.proof).keepUses(w.proof, &a.Proof, w.facts.used+1, ans.Now, own)
 	}
 	if a.Request.Key != "" && ans.Taken {
 		r := &m.shard(w.request).requests
@@ -266,22 +281,15 @@ func (m *Memory) Give(_ context.Context, r *Return, rcp *Receipt) error {
 	if err := r.Validate(); err != nil {
 		return err
 	}
-	w := m.pool.Get().(*work)
+	w := m.begin()
 	defer m.pool.Put(w)
-	w.locks = 0
 	if len(r.Took) > 0 {
-		for t, key := range r.Keys {
-			w.tiers[t] = m.mark(w, key)
-		}
+		m.markTiers(w, r.Keys)
 	}
 	outcome, where, fails := m.mark(w, r.OutcomeKey), m.mark(w, r.PlaceKey), m.mark(w, r.FailuresKey)
 	m.lock(w)
 	defer m.unlock(w)
-	own := m.now()
-	now := r.Now
-	if now == 0 {
-		now = own
-	}
+	now, own := m.times(r.Now)
 	*rcp = Receipt{Now: now}
 	if late(r.Deadline, now) {
 		rcp.Status = Late
@@ -384,10 +392,7 @@ func (m *Memory) Put(_ context.Context, key string, value []byte, ttl int64) err
 func (m *Memory) Revoke(_ context.Context, key string, now, ttl int64) (int64, error) {
 	m.records.Lock()
 	defer m.records.Unlock()
-	own := m.now()
-	if now == 0 {
-		now = own
-	}
+	now, own := m.times(now)
 	now = max(now, m.records.revoked(key, own))
 	m.records.put(key, doubles(now), own+ttl, own)
 	return now, nil

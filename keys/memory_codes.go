@@ -36,17 +36,12 @@ func (m *Memory) sendCode(a *CodeAsk, ans *CodeAnswer, quarters bool) error {
 	if err := a.Validate(); err != nil {
 		return err
 	}
-	w := m.pool.Get().(*work)
+	w := m.begin()
 	defer m.pool.Put(w)
-	w.locks = 0
 	code, sender, proof := m.mark(w, a.Key), m.mark(w, a.SenderKey), m.mark(w, a.Proof.Key)
 	m.lock(w)
 	defer m.unlock(w)
-	own := m.now()
-	now := a.Now
-	if now == 0 {
-		now = own
-	}
+	now, own := m.times(a.Now)
 	if late(a.Deadline, now) {
 		return ErrLate
 	}
@@ -69,7 +64,7 @@ func (m *Memory) sendCode(a *CodeAsk, ans *CodeAnswer, quarters bool) error {
 	}
 	if ans.Proof == ProofUsed {
 		if proofs.room(proof, own) {
-			proofs.put(proof, used{end(own + a.Proof.Expires - now + ProofMemory), f.used + 1}, own)
+			m.shard(proof).keepUses(proof, &a.Proof, f.used+1, now, own)
 		} else {
 			m.unkept.Add(1)
 		}
@@ -128,10 +123,7 @@ func (m *Memory) withCode(key string, serial, now int64, do func(r *codeRecord, 
 	s := m.shard(h)
 	s.Lock()
 	defer s.Unlock()
-	own := m.now()
-	if now == 0 {
-		now = own
-	}
+	now, own := m.times(now)
 	r := s.code(h)
 	if do(&r, now) {
 		s.keepCode(h, r, now, own)
@@ -168,10 +160,7 @@ func (m *Memory) Tally(_ context.Context, key string, now, window int64) (n, bef
 	s := m.shard(h)
 	s.Lock()
 	defer s.Unlock()
-	own := m.now()
-	if now == 0 {
-		now = own
-	}
+	now, own := m.times(now)
 	if !s.tallies.room(h, own) {
 		m.unkept.Add(1)
 		return 0, 0, fmt.Errorf("tallies: no room: %w", ErrNoStore)

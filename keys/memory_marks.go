@@ -114,7 +114,7 @@ func (k *marks[V]) room(h hash, own int64) bool {
 	if _, there := k.m[h]; there || len(k.m) < k.max {
 		return true
 	}
-	k.sweep(4*markSweep, own)
+	forgetDead(k.m, 4*markSweep, own)
 	return len(k.m) < k.max
 }
 
@@ -122,20 +122,25 @@ func (k *marks[V]) put(h hash, v V, own int64) {
 	if k.m == nil {
 		k.m = map[hash]V{}
 	}
-	k.sweep(markSweep, own)
+	forgetDead(k.m, markSweep, own)
 	k.m[h] = v
 }
 
-// sweep forgets the dead among some marks: a map's range begins anywhere.
-func (k *marks[V]) sweep(n int, own int64) {
-	for h, v := range k.m {
+// forgetDead looks at some of what is kept: a map's range begins anywhere.
+func forgetDead[K comparable, V mortal](m map[K]V, n int, own int64) {
+	for k, v := range m {
 		if v.dies() <= own {
-			delete(k.m, h)
+			delete(m, k)
 		}
 		if n--; n <= 0 {
 			return
 		}
 	}
+}
+
+// keepUses remembers how many guesses a proof has let through.
+func (s *shard) keepUses(h hash, p *Proof, n, now, own int64) {
+	s.proofs.put(h, used{end(own + max(p.Expires-now, 0) + ProofMemory), n}, own)
 }
 
 // records are what others set and a Take reads. A Take holds the read lock over
@@ -163,15 +168,7 @@ func (r *records) get(key string, own int64) []byte {
 }
 
 func (r *records) put(key string, value []byte, dies, own int64) {
-	n := markSweep
-	for k, v := range r.m {
-		if v.dies() <= own {
-			delete(r.m, k)
-		}
-		if n--; n <= 0 {
-			break
-		}
-	}
+	forgetDead(r.m, markSweep, own)
 	r.m[key] = record{end(dies), value}
 }
 

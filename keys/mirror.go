@@ -17,12 +17,9 @@ func (m *Memory) mirror(a *Ask, ans *Answer, buckets bool) {
 	if ans.Status != Decided || ans.Replayed || len(ans.Limits) != a.Rules.limits {
 		return
 	}
-	w := m.pool.Get().(*work)
+	w := m.begin()
 	defer m.pool.Put(w)
-	w.locks = 0
-	for t, key := range a.Keys {
-		w.tiers[t] = m.mark(w, key)
-	}
+	m.markTiers(w, a.Keys)
 	uses := ans.Proof == ProofUsed && ans.Taken && !a.Shadow || ans.Proof == ProofSpent
 	if uses {
 		w.proof = m.mark(w, a.Proof.Key)
@@ -121,17 +118,15 @@ func (m *Memory) spare(t *table, own int64) bool {
 // mirrorProof remembers a use that the shared store knows of, so that the proof
 // is not worth it again here.
 func (m *Memory) mirrorProof(w *work, a *Ask, ans *Answer, own int64) {
-	marks := &m.shard(w.proof).proofs
-	n := a.Proof.Uses
+	s, n := m.shard(w.proof), a.Proof.Uses
 	if ans.Proof == ProofUsed {
-		n = marks.m[w.proof].n + 1
+		n = s.proofs.m[w.proof].n + 1
 	}
-	if !marks.room(w.proof, own) {
+	if !s.proofs.room(w.proof, own) {
 		m.unkept.Add(1)
 		return
 	}
-	life := max(a.Proof.Expires-ans.Now, 0) + ProofMemory
-	marks.put(w.proof, used{end(own + life), n}, own)
+	s.keepUses(w.proof, &a.Proof, n, ans.Now, own)
 }
 
 // differs reports whether the twin's records are not those of the answer.
@@ -181,9 +176,8 @@ func (m *Memory) mirrorOutcome(r *Return, rcp *Receipt) {
 	if rcp.Status != Decided || rcp.Expired {
 		return
 	}
-	w := m.pool.Get().(*work)
+	w := m.begin()
 	defer m.pool.Put(w)
-	w.locks = 0
 	h, where := m.mark(w, r.OutcomeKey), m.mark(w, r.PlaceKey)
 	m.lock(w)
 	defer m.unlock(w)
