@@ -302,6 +302,9 @@ var errOwing = errors.New("the store is owed what was let through here, and has 
 // sent before the store works: a charge that is counted early in an outage is
 // refilled there in the rest of it, beside what the share refills here.
 func (f *Fallback) settle(ctx context.Context, a *Ask) error {
+	if err := a.Validate(); err != nil {
+		return err
+	}
 	if f.c.Heart && f.c.Breaker.Failing() && f.debts.owes(a) {
 		return errOwing
 	}

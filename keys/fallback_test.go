@@ -189,6 +189,12 @@ func TestABadAskIsNoOutage(t *testing.T) {
 	if len(o.errs) > 0 {
 		t.Errorf("told of %v", o.errs)
 	}
+	o.primary.Set(keystest.NotDone)
+	o.take(t)
+	o.primary.Set(keystest.Healthy)
+	if err := o.Take(t.Context(), &keys.Ask{Keys: []string{"account"}, Cost: 1}, &ans); !errors.Is(err, keys.ErrAsk) {
+		t.Errorf("take, while something is owed: %v", err)
+	}
 }
 
 func TestWhatTheTwinTookReturnsToTheTwin(t *testing.T) {
