@@ -99,27 +99,9 @@ func NewFallback(c FallbackConfig) *Fallback {
 
 // Take implements Store.
 func (f *Fallback) Take(ctx context.Context, a *Ask, ans *Answer) error {
-	pass, err := f.pass()
-	if err == nil && f.debts != nil && f.debts.size.Load() > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = f.within(ctx) // both calls together
-		defer cancel()
-		if err = f.settle(ctx, a); err != nil && err != errOwing {
-			f.tell(ctx, pass, err)
-		}
-	}
+	err := f.through(ctx, func() error { return f.takeShared(ctx, a, ans) })
 	if err == nil {
-		err = f.c.Primary.Take(ctx, a, ans)
-		if err == nil && a.Now == 0 && !ans.Replayed {
-			f.learn(ans.Now)
-		}
-		if err == nil && ans.Status == Late {
-			err = ErrLate
-		}
-		f.tell(ctx, pass, err)
-	}
-	if err == nil {
-		f.c.Local.mirror(a, ans, f.debts == nil || f.debts.size.Load() == 0)
+		f.c.Local.mirror(a, ans, !f.debts.any())
 		return nil
 	}
 	if errors.Is(err, ErrAsk) {
@@ -138,6 +120,28 @@ func (f *Fallback) Take(ctx context.Context, a *Ask, ans *Answer) error {
 	return err
 }
 
+// takeShared asks the primary, which gets back first what this ask's buckets owe.
+func (f *Fallback) takeShared(ctx context.Context, a *Ask, ans *Answer) error {
+	if f.debts.any() {
+		var cancel context.CancelFunc
+		ctx, cancel = f.within(ctx) // both calls together
+		defer cancel()
+		if err := f.settle(ctx, a); err != nil {
+			return err
+		}
+	}
+	if err := f.c.Primary.Take(ctx, a, ans); err != nil {
+		return err
+	}
+	if a.Now == 0 && !ans.Replayed {
+		f.learn(ans.Now)
+	}
+	if ans.Status == Late {
+		return ErrLate
+	}
+	return nil
+}
+
 // Give implements Store. The outcome is booked in the primary; in the twin
 // while the primary is gone, but then nothing is given back there, because it
 // was not taken there. An attempt that the twin answered gets back from the
@@ -147,17 +151,18 @@ func (f *Fallback) Give(ctx context.Context, r *Return, rcp *Receipt) error {
 	if r.Local {
 		book.Took = nil
 	}
-	pass, err := f.pass()
-	if err == nil {
-		err = f.c.Primary.Give(ctx, &book, rcp)
-		if err == nil && r.Now == 0 {
+	err := f.through(ctx, func() error {
+		if err := f.c.Primary.Give(ctx, &book, rcp); err != nil {
+			return err
+		}
+		if r.Now == 0 {
 			f.learn(rcp.Now)
 		}
-		if err == nil && rcp.Status == Late {
-			err = ErrLate
+		if rcp.Status == Late {
+			return ErrLate
 		}
-		f.tell(ctx, pass, err)
-	}
+		return nil
+	})
 	if errors.Is(err, ErrAsk) {
 		return err
 	}
@@ -173,10 +178,10 @@ func (f *Fallback) Give(ctx context.Context, r *Return, rcp *Receipt) error {
 	local := *r
 	local.Deadline = 0
 	local.Now = f.now(r.Now)
-	if !r.Local {
-		local.Took = nil
-	} else if len(r.Took) > 0 && r.Rules != nil {
+	if r.Local {
 		local.Rules = f.share(r.Rules)
+	} else {
+		local.Took = nil
 	}
 	if err != nil {
 		err = f.c.Local.Give(ctx, &local, rcp)
@@ -275,6 +280,17 @@ func (f *Fallback) pass() (Pass, error) {
 	return Pass{}, ErrOpen
 }
 
+// through asks the primary, if the breaker lets it.
+func (f *Fallback) through(ctx context.Context, call func() error) error {
+	pass, err := f.pass()
+	if err != nil {
+		return err
+	}
+	err = call()
+	f.tell(ctx, pass, err)
+	return err
+}
+
 // tell says to the breaker what became of a call.
 func (f *Fallback) tell(ctx context.Context, p Pass, err error) {
 	if f.c.Breaker != nil {
@@ -288,7 +304,7 @@ func resultOf(ctx context.Context, err error) Result {
 	switch {
 	case err == nil:
 		return Worked
-	case errors.Is(err, ErrAsk), errors.Is(err, ErrNoStore), errors.Is(ctx.Err(), context.Canceled):
+	case errors.Is(err, ErrAsk), errors.Is(err, ErrNoStore), err == errOwing, errors.Is(ctx.Err(), context.Canceled):
 		return Void
 	}
 	return Failed

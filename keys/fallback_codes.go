@@ -14,11 +14,7 @@ var (
 // Tally implements Tallies. While the primary is gone this instance counts
 // alone, so that what may happen once may happen once on every instance.
 func (f *Fallback) Tally(ctx context.Context, key string, now, window int64) (n, before int64, err error) {
-	pass, err := f.pass()
-	if err == nil {
-		n, before, err = f.tallies.Tally(ctx, key, now, window)
-		f.tell(ctx, pass, err)
-	}
+	err = f.through(ctx, func() (err error) { n, before, err = f.tallies.Tally(ctx, key, now, window); return err })
 	if err == nil || errors.Is(err, ErrAsk) {
 		return n, before, err
 	}
@@ -88,17 +84,6 @@ func (f *Fallback) UnsendCode(ctx context.Context, key string, serial, now int64
 		return here
 	}
 	return f.lost("unsend code", err)
-}
-
-// through asks the primary, if the breaker lets it.
-func (f *Fallback) through(ctx context.Context, call func() error) error {
-	pass, err := f.pass()
-	if err != nil {
-		return err
-	}
-	err = call()
-	f.tell(ctx, pass, err)
-	return err
 }
 
 // lost says of a failure of the primary that nobody remembers.

@@ -70,6 +70,9 @@ func newDebts() *debts {
 	return &debts{name: hex.EncodeToString(id[:]), max: debtsKept, owed: map[string]*debt{}, only: map[tierOf]*Rules{}}
 }
 
+// any reports whether anything is owed or unanswered. A nil ledger owes nothing.
+func (d *debts) any() bool { return d != nil && d.size.Load() > 0 }
+
 // add books what the twin let through by this ask, whose rules are whole.
 func (d *debts) add(a *Ask, whole *Rules, ans *Answer) {
 	if !ans.Taken || ans.Replayed {
@@ -193,9 +196,6 @@ func (d *debts) back(r *Return, now int64) {
 // of takes everything that an ask's buckets owe out of the ledger, as one
 // charge; nil when they owe nothing.
 func (d *debts) of(a *Ask, now int64) *charge {
-	if d.size.Load() == 0 {
-		return nil
-	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	owing := false
@@ -342,11 +342,8 @@ const (
 // is owed has come back before anybody is let through there again, unless it is
 // more than a second's worth.
 func (f *Fallback) Return(ctx context.Context) (more bool) {
-	if f.debts == nil {
-		return false
-	}
 	for range returnBatch {
-		if f.debts.size.Load() == 0 || ctx.Err() != nil {
+		if !f.debts.any() || ctx.Err() != nil {
 			break
 		}
 		b := f.c.Breaker
@@ -380,7 +377,7 @@ func (f *Fallback) Return(ctx context.Context) (more bool) {
 			break
 		}
 	}
-	return f.debts.size.Load() > 0
+	return f.debts.any()
 }
 
 // Run returns what is owed, whenever something is, until ctx ends.
@@ -403,7 +400,7 @@ func (f *Fallback) Run(ctx context.Context) {
 
 // DebtStats is what became of what this instance let through alone.
 type DebtStats struct {
-	Owed     int    // buckets
+	Owed     int    // buckets, and charges that were sent and not answered
 	Returned uint64 // charges that the shared store has counted
 	Lost     uint64 // debts forgotten for want of room, or not answered for too long
 }
