@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	mrand "math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -55,8 +56,27 @@ type debt struct {
 	stateKey string
 	kKeys    [2]string
 	stamp    int64
-	limits   []Limit // of the share, as last in force; zero: not counted
-	spent    []int64 // units of these
+	cells    []owedCell
+}
+
+// owedCell is what one limit is owed, by LimitSpec.ID, so that a reload leaves
+// the others' alone: spent units of the share, as last in force.
+type owedCell struct {
+	id    uint32
+	limit Limit
+	spent int64
+}
+
+// cell is that of a limit; nil when it is owed nothing, or there is no debt.
+func (b *debt) cell(id uint32) *owedCell {
+	if b != nil {
+		for i := range b.cells {
+			if b.cells[i].id == id {
+				return &b.cells[i]
+			}
+		}
+	}
+	return nil
 }
 
 type charge struct {
@@ -95,11 +115,11 @@ func (d *debts) add(a *Ask, whole *Rules, ans *Answer) {
 
 func (d *debts) addTier(a *Ask, whole *Rules, t int, limits []LimitAnswer, now int64) {
 	b := d.owed[a.Keys[t]]
-	if b == nil || len(b.limits) != len(limits) {
-		if b == nil && len(d.owed)+len(d.sent) >= d.max {
+	if b == nil {
+		if len(d.owed)+len(d.sent) >= d.max {
 			d.forget(now)
 		}
-		b = &debt{stamp: now, limits: make([]Limit, len(limits)), spent: make([]int64, len(limits))}
+		b = &debt{stamp: now, cells: make([]owedCell, 0, len(limits))}
 		d.owed[a.Keys[t]] = b
 	}
 	b.rules, b.stateKey, b.kKeys = d.tier(whole, t), a.StateKey, a.KKeys
@@ -110,12 +130,15 @@ func (d *debts) addTier(a *Ask, whole *Rules, t int, limits []LimitAnswer, now i
 		if l.Limit.Zero() {
 			continue
 		}
-		if !b.limits[i].Zero() {
-			b.spent[i] = l.Limit.Spent(b.spent[i], b.limits[i].Units(), passed)
+		c := b.cell(whole.tiers[t].Limits[l.Index].id)
+		if c == nil {
+			b.cells = append(b.cells, owedCell{whole.tiers[t].Limits[l.Index].id, l.Limit, 0})
+			c = &b.cells[len(b.cells)-1]
 		}
-		b.limits[i] = l.Limit
+		c.spent = l.Limit.Spent(c.spent, c.limit.Units(), passed)
+		c.limit = l.Limit
 		if l.Took {
-			b.spent[i] = min(b.spent[i]+need(a, l.Limit), l.Limit.Units())
+			c.spent = min(c.spent+need(a, l.Limit), l.Limit.Units())
 		}
 	}
 }
@@ -143,8 +166,8 @@ func (d *debts) forget(now int64) {
 	fewest, looked := int64(-1), 0
 	for key, b := range d.owed {
 		var n int64
-		for i := range b.limits {
-			n += b.tokens(i, now)
+		for i := range b.cells {
+			n += b.tokens(b.cells[i].id, now)
 		}
 		if fewest < 0 || n < fewest {
 			least, fewest = key, n
@@ -159,17 +182,16 @@ func (d *debts) forget(now int64) {
 	delete(d.owed, least)
 }
 
-// tokens is what limit i is owed at now, rounded up.
-func (b *debt) tokens(i int, now int64) int64 {
-	l := b.limits[i]
-	if l.Zero() || b.spent[i] == 0 {
+// tokens is what a limit is owed at now, rounded up.
+func (b *debt) tokens(id uint32, now int64) int64 {
+	c := b.cell(id)
+	if c == nil || c.spent == 0 {
 		return 0
 	}
-	return ceilDiv(l.Spent(b.spent[i], l.Units(), max(now-b.stamp, 0)), l.Period)
+	return ceilDiv(c.limit.Spent(c.spent, c.limit.Units(), max(now-b.stamp, 0)), c.limit.Period)
 }
 
-// back takes back what an attempt owes, because its outcome gives back. rules
-// are the share's.
+// back takes back what an attempt owes, because its outcome gives back.
 func (d *debts) back(r *Return, now int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -178,16 +200,12 @@ func (d *debts) back(r *Return, now int64) {
 		if b == nil || b.stamp < r.Stamp {
 			continue
 		}
-		spec := &r.Rules.tiers[t]
-		for i := range b.limits {
-			if i >= len(spec.Limits) || b.limits[i].Zero() {
+		for _, took := range r.Took {
+			if took.Tier != r.Rules.tiers[t].Tier {
 				continue
 			}
-			for _, took := range r.Took {
-				if took.Tier == spec.Tier && took.Limit == spec.Limits[i].id {
-					back := b.limits[i].Back(took.In, max(now-r.Stamp, 0))
-					b.spent[i] = max(b.spent[i]-back, 0)
-				}
+			if c := b.cell(took.Limit); c != nil {
+				c.spent = max(c.spent-c.limit.Back(took.In, max(now-r.Stamp, 0)), 0)
 			}
 		}
 	}
@@ -198,46 +216,43 @@ func (d *debts) back(r *Return, now int64) {
 func (d *debts) of(a *Ask, now int64) *charge {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	owing := false
-	for _, key := range a.Keys {
-		owing = owing || d.owed[key] != nil
-	}
-	if !owing {
+	defer d.count()
+	return d.charge(&Charge{Now: a.Now, Rules: a.Rules, Keys: a.Keys, StateKey: a.StateKey, KKeys: a.KKeys}, now)
+}
+
+// charge takes what c's buckets owe out of the ledger; nil when it is nothing.
+func (d *debts) charge(c *Charge, now int64) *charge {
+	if !d.owing(c.Keys) {
 		return nil
 	}
-	c := &charge{Charge: Charge{Now: a.Now, Rules: a.Rules, Keys: a.Keys, StateKey: a.StateKey, KKeys: a.KKeys,
-		Tokens: make([]int64, 0, a.Rules.limits)}, till: now + ChargeMemory/2}
-	any := false
-	for t, key := range a.Keys {
+	c.Tokens = make([]int64, 0, c.Rules.limits)
+	var all int64
+	for t, key := range c.Keys {
 		b := d.owed[key]
-		for i, l := range a.Rules.tiers[t].Limits {
-			var n int64
-			if b != nil && i < len(b.limits) && b.rules.tiers[0].Limits[i].id == l.id {
-				n = b.tokens(i, now)
-			}
+		for i := range c.Rules.tiers[t].Limits {
+			n := b.tokens(c.Rules.tiers[t].Limits[i].id, now)
 			c.Tokens = append(c.Tokens, n)
-			any = any || n > 0
+			all = max(all, n)
 		}
 		delete(d.owed, key)
 	}
-	d.count()
-	if !any {
-		return nil
+	if all == 0 {
+		return nil // paid off by time
 	}
-	c.MarkKey = d.mark(a.Keys[0])
-	return c
+	c.MarkKey = d.mark(c.Keys[0])
+	return &charge{*c, now + ChargeMemory/2}
 }
 
-// owes reports whether one of an ask's buckets owes something.
+// owing reports whether one of these buckets owes something.
+func (d *debts) owing(keys []string) bool {
+	return slices.ContainsFunc(keys, func(key string) bool { return d.owed[key] != nil })
+}
+
+// owes is owing of an ask's buckets, for who does not hold the lock.
 func (d *debts) owes(a *Ask) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, key := range a.Keys {
-		if d.owed[key] != nil {
-			return true
-		}
-	}
-	return false
+	return d.owing(a.Keys)
 }
 
 // next is what is to be sent next: what has not been answered, or one debt. nil:
@@ -255,15 +270,7 @@ func (d *debts) next(now int64) *charge {
 		d.lost.Add(1)
 	}
 	for key, b := range d.owed {
-		delete(d.owed, key)
-		c := &charge{Charge: Charge{Rules: b.rules, Keys: []string{key}, StateKey: b.stateKey, KKeys: b.kKeys,
-			Tokens: make([]int64, len(b.limits)), MarkKey: d.mark(key)}, till: now + ChargeMemory/2}
-		any := false
-		for i := range c.Tokens {
-			c.Tokens[i] = b.tokens(i, now)
-			any = any || c.Tokens[i] > 0
-		}
-		if any {
+		if c := d.charge(&Charge{Rules: b.rules, Keys: []string{key}, StateKey: b.stateKey, KKeys: b.kKeys}, now); c != nil {
 			return c
 		}
 	}

@@ -230,6 +230,52 @@ func TestBucketsAreNotMirroredWhileDebtsAreUnpaid(t *testing.T) {
 	}
 }
 
+// A reload in an outage that adds a limit, or has them in another order, changes
+// nothing about what the others are owed.
+func TestDebtsOutliveAReload(t *testing.T) {
+	daily, err := keys.NewLimit(100, 100, 24*time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for after := range 3 { // guesses in the outage under the new rules, behind 4 under the old
+		for _, returned := range []bool{false, true} { // else the next ask pays
+			c := newCluster(t, 1, perTenMinutes(t, 10))
+			reloaded, err := keys.NewRules([]keys.TierSpec{{Tier: keys.TierPair, Limits: []keys.LimitSpec{
+				{Name: "daily", Limit: daily, Steps: keys.NoSteps}, c.rules.Tiers()[0].Limits[0]}}}, [4]keys.Effect{}, keys.Pace{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.set(keystest.NotDone)
+			for range 4 {
+				c.guess(t, 0)
+			}
+			c.rules = reloaded
+			for range after {
+				c.guess(t, 0)
+			}
+			c.set(keystest.Healthy)
+			if err := c.live[0].Beat(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if returned {
+				c.all[0].Return(t.Context())
+			}
+			var ans keys.Answer
+			if err := c.all[0].Take(t.Context(), &keys.Ask{Rules: c.rules, Keys: []string{c.key}}, &ans); err != nil {
+				t.Fatal(err)
+			}
+			for i, want := range []int{100 - after, 10 - 4 - after} {
+				if n := ans.Limits[i].Tokens(); n != int64(want) {
+					t.Errorf("%d guesses after the reload, returned %t: %d are left in limit %d, want %d", after, returned, n, i, want)
+				}
+			}
+			if st := c.all[0].Debts(); st.Owed != 0 || st.Lost != 0 {
+				t.Errorf("%d guesses after the reload, returned %t: %+v", after, returned, st)
+			}
+		}
+	}
+}
+
 // What the share has refilled meanwhile is not owed any more, and a debt that
 // is paid off by time is sent to nobody.
 func TestDebtsArePaidOffByTime(t *testing.T) {
