@@ -260,16 +260,7 @@ func persisted(t *testing.T, s Subject, names keys.Space) {
 	if !ok {
 		t.Skip("the subject has no TTLs that could be taken away")
 	}
-	r := simple(t, 10, untilEmpty)
-	a, ans := simpleAsk(r, names), keys.Answer{}
-	for left := int64(9); left >= 7; left-- {
-		if err := p.Persist(a.Keys[0]); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Take(t.Context(), &a, &ans); err != nil || ans.Limits[0].Tokens() != left {
-			t.Fatalf("%d tokens are left (%v), not %d", ans.Limits[0].Tokens(), err, left)
-		}
-	}
+	tampered(t, s, names, p.Persist)
 }
 
 func flushed(t *testing.T, s Subject, names keys.Space) {
@@ -277,10 +268,16 @@ func flushed(t *testing.T, s Subject, names keys.Space) {
 	if !ok {
 		t.Skip("the subject has no scripts that could be forgotten")
 	}
+	tampered(t, s, names, func(string) error { return f.FlushScripts() })
+}
+
+// tampered counts on through what tamper does before each take.
+func tampered(t *testing.T, s Subject, names keys.Space, tamper func(bucket string) error) {
+	t.Helper()
 	r := simple(t, 10, untilEmpty)
 	a, ans := simpleAsk(r, names), keys.Answer{}
 	for left := int64(9); left >= 7; left-- {
-		if err := f.FlushScripts(); err != nil {
+		if err := tamper(a.Keys[0]); err != nil {
 			t.Fatal(err)
 		}
 		if err := s.Take(t.Context(), &a, &ans); err != nil || ans.Limits[0].Tokens() != left {
