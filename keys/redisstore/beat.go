@@ -20,8 +20,6 @@ func (s *Store) Beat(ctx context.Context, instance [8]byte, now, ttl int64) (int
 	if ttl < 0 || ttl > keys.Day || now < 0 || now > keys.MaxExact/2 {
 		return 0, fmt.Errorf("%w: a heartbeat lives for at most a day", keys.ErrAsk)
 	}
-	ctx, cancel := s.within(ctx)
-	defer cancel()
 	r, _, err := s.ask(ctx, beatScript, "beat", now, 0, liveKey, func(until int64) call {
 		c := call{keys: []string{liveKey}}
 		c.number(now, until, ttl)

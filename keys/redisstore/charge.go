@@ -2,7 +2,6 @@ package redisstore
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/guardd/guardd/keys"
 )
@@ -17,12 +16,10 @@ func (s *Store) Charge(ctx context.Context, c *keys.Charge) error {
 	if err := c.Validate(); err != nil {
 		return err
 	}
-	format, rules := c.Rules.Wire()
-	if rules == "" {
-		return fmt.Errorf("%w: rules of a share are not for a shared store", keys.ErrAsk)
+	format, rules, err := whole(c.Rules)
+	if err != nil {
+		return err
 	}
-	ctx, cancel := s.within(ctx)
-	defer cancel()
 	var owed call
 	owed.number(c.Tokens...)
 	r, _, err := s.ask(ctx, chargeScript, "charge", c.Now, 0, c.Keys[0], func(until int64) call {

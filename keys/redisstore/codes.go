@@ -21,6 +21,8 @@ var (
 // deadline and returns the header. It returns the reply after the status; a
 // script that came to it too late did nothing, which is keys.ErrLate.
 func (s *Store) ask(ctx context.Context, sc script, name string, now, deadline int64, first string, pack func(until int64) call, more ...any) (reply, int64, error) {
+	ctx, cancel := s.within(ctx)
+	defer cancel()
 	clock, err := s.clock(ctx, first)
 	if err != nil {
 		return reply{}, 0, wrap(name, err)
@@ -50,8 +52,6 @@ func (s *Store) SendCode(ctx context.Context, a *keys.CodeAsk, ans *keys.CodeAns
 	if err := a.Validate(); err != nil {
 		return err
 	}
-	ctx, cancel := s.within(ctx)
-	defer cancel()
 	const name = "send code"
 	p := &a.Proof
 	r, now, err := s.ask(ctx, sendScript, name, a.Now, a.Deadline, a.Key, func(until int64) call {
@@ -92,8 +92,6 @@ func (s *Store) code(ctx context.Context, name string, deed uint8, key string, s
 	if err := keys.ValidCode(key, serial, now); err != nil {
 		return live, false, err
 	}
-	ctx, cancel := s.within(ctx)
-	defer cancel()
 	r, _, err := s.ask(ctx, codeScript, name, now, 0, key, func(until int64) call {
 		c := call{keys: []string{key}}
 		c.number(now, until, serial)
@@ -143,8 +141,6 @@ func (s *Store) Tally(ctx context.Context, key string, now, window int64) (n, be
 	if err := keys.ValidTally(key, now, window); err != nil {
 		return 0, 0, err
 	}
-	ctx, cancel := s.within(ctx)
-	defer cancel()
 	r, _, err := s.ask(ctx, tallyScript, "tally", now, 0, key, func(until int64) call {
 		c := call{keys: []string{key}}
 		c.number(now, until, window)

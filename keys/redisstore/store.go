@@ -52,8 +52,8 @@ type Config struct {
 	Deadline time.Duration
 }
 
-// Store is a keys.Store, Records, Tallies and Codes in Redis. It is safe for concurrent
-// use. Any number of Stores, in any number of processes, share one count.
+// Store is a keys.Store, Records, Tallies, Codes, Charger and Beats in Redis. It is
+// safe for concurrent use. Any number of Stores, in any number of processes, share one count.
 //
 // An error says that nobody knows whether the call happened (Kind names it);
 // the context's own error is in its chain when time ran out. A call that Redis
@@ -136,14 +136,22 @@ func evicts(info string) string {
 	return policy
 }
 
+// whole is Rules.Wire of rules that are not a share's.
+func whole(r *keys.Rules) (format, rules string, err error) {
+	if format, rules = r.Wire(); rules == "" {
+		err = fmt.Errorf("%w: rules of a share are not for a shared store", keys.ErrAsk)
+	}
+	return format, rules, err
+}
+
 // Take implements keys.Store.
 func (s *Store) Take(ctx context.Context, ask *keys.Ask, ans *keys.Answer) error {
 	if err := ask.Validate(); err != nil {
 		return err
 	}
-	format, rules := ask.Rules.Wire()
-	if rules == "" {
-		return fmt.Errorf("%w: rules of a share are not for a shared store", keys.ErrAsk)
+	format, rules, err := whole(ask.Rules)
+	if err != nil {
+		return err
 	}
 	ctx, cancel := s.within(ctx)
 	defer cancel()
@@ -178,8 +186,9 @@ func (s *Store) Give(ctx context.Context, ret *keys.Return, rcp *keys.Receipt) e
 	}
 	var format, rules string
 	if len(ret.Took) > 0 {
-		if format, rules = ret.Rules.Wire(); rules == "" {
-			return fmt.Errorf("%w: rules of a share are not for a shared store", keys.ErrAsk)
+		var err error
+		if format, rules, err = whole(ret.Rules); err != nil {
+			return err
 		}
 	}
 	ctx, cancel := s.within(ctx)

@@ -95,12 +95,8 @@ func packReturn(r *keys.Return, deadline int64) (c call, took []byte) {
 // packTook finds the taken limits that the rules still have.
 func packTook(r *keys.Return) []byte {
 	tiers := r.Rules.Tiers()
-	limits := 0
-	for i := range tiers {
-		limits += len(tiers[i].Limits)
-	}
 	var c call
-	slot, result := slotHead, slotHead+slotTier*len(tiers)+slotLimit*limits
+	slot, result := slotHead, slotHead+slotTier*len(tiers)+slotLimit*r.Rules.LimitCount()
 	for t := range tiers {
 		for i := range tiers[t].Limits {
 			for _, k := range r.Took {
