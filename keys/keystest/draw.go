@@ -145,6 +145,7 @@ func (w *walker) pace() {
 // changeRules is a reload: one limit gets other numbers or rungs, or comes or
 // goes. Now and then it is changed back.
 func (w *walker) changeRules() {
+	w.met("rules changed", true)
 	if w.one(40) {
 		w.newRules()
 		w.made = nil

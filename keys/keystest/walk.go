@@ -43,6 +43,7 @@ var everything = []string{
 	"device none", "device known", "device spent", "device invalid",
 	"proof none", "proof used", "proof expired", "proof spent", "proof too_early", "proof insufficient", "proof invalid",
 	"k", "baseline", "took some only", "gave", "gave some only", "expired", "duplicate", "second outcome", "failures",
+	"clock back", "rules changed", "wrong type", "limit at the bound of loading",
 }
 
 func (w *walker) met(what string, when bool) {
@@ -197,6 +198,7 @@ func (w *walker) tick() {
 	default:
 		by = w.Int64N(20 * keys.Second)
 	}
+	w.met("clock back", by < 0)
 	if to := w.now + by; to > clockLow && to < clockHigh {
 		w.now = to
 	} else {
@@ -274,6 +276,9 @@ func (w *walker) take() {
 	want := w.world.Take(q)
 	w.note("take %s -> %s", brief(&q), short(&want))
 	w.metAnswer(&q, &want)
+	for _, l := range want.Limits { // with four tokens more it would not load
+		w.met("limit at the bound of loading", l.Took && (l.Limit.Capacity+4)*l.Limit.Period > keys.MaxExact)
+	}
 	for _, s := range w.subjects {
 		var ans keys.Answer
 		if err := s.Subject.Take(w.ctx, ask(&q, w.compiled[kind]), &ans); err != nil {
@@ -432,6 +437,7 @@ func (w *walker) wrongType() {
 		return
 	}
 	w.note("wrong type %s", key)
+	w.met("wrong type", true)
 	w.world.Lose(key)
 	for _, s := range w.subjects {
 		h, ok := s.Subject.(WrongTyper)
