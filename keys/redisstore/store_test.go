@@ -110,6 +110,32 @@ func TestParallelTakesLetThroughExactlyTheCapacity(t *testing.T) {
 	}
 }
 
+// An attempt is one script call, which reads everything at once and writes what
+// has changed: nothing, where nobody was let through.
+func TestATakeIsOneCallThatReadsOnceAndWritesWhatChanged(t *testing.T) {
+	s := open(t, redistest.Start(t))
+	rules := login(t, limit(t, 2, 1, time.Hour))
+	take(t, s, ask(rules, now)) // the first brings the script with it
+	for _, row := range []struct {
+		name       string
+		let        bool
+		sets, ttls int // PTTL: a bucket that is not written is looked at for its TTL
+	}{{"let through", true, 2, 0}, {"refused", false, 0, 2}} {
+		before := map[string]int{}
+		for _, c := range []string{"evalsha", "eval", "mget", "get", "set", "pexpire", "pttl"} {
+			before[c] = calls(t, s, c)
+		}
+		if ans := take(t, s, ask(rules, now)); ans.Let != row.let {
+			t.Fatalf("%s: let %t", row.name, ans.Let)
+		}
+		for c, want := range map[string]int{"evalsha": 1, "eval": 0, "mget": 1, "get": 0, "set": row.sets, "pexpire": 0, "pttl": row.ttls} {
+			if n := calls(t, s, c) - before[c]; n != want {
+				t.Errorf("%s: %d calls of %s, want %d", row.name, n, c, want)
+			}
+		}
+	}
+}
+
 func TestFlushedScriptsAreLoadedAgain(t *testing.T) {
 	s := open(t, redistest.Start(t))
 	rules := login(t, limit(t, 5, 1, time.Minute))
