@@ -186,6 +186,34 @@ func TestWorkInPlaceOfAPictureOnlyWhereTheRealmSaysSo(t *testing.T) {
 	}
 }
 
+// TestWorkRisesWithDepthAndPosture by what a visitor's device has to try, not
+// by the rules alone.
+func TestWorkRisesWithDepthAndPosture(t *testing.T) {
+	for _, c := range []struct {
+		deeper  bool // below the threshold, so that the wait has doubled once
+		posture keys.Posture
+		want    int
+	}{{false, keys.Normal, 4}, {true, keys.Normal, 8}, {false, keys.Elevated, 8}, {true, keys.Elevated, 16}, {false, keys.High, 16}} {
+		w := newMailed(t, withPolicy(cheap(false)))
+		w.put(keys.NewSpace("default", 0).State(), keys.State{Posture: c.posture, Until: t0 + keys.Day}.Encode())
+		v := w.at(alice, home, keys.Delay)
+		for range 40 { // a posture may ask for a wait before any bucket does
+			if v.Tiers[0].Rung == keys.Delay {
+				break
+			}
+			w.let(Attempt{Account: alice, IP: home, Proof: w.waited(v)})
+			v = w.try(Attempt{Account: alice, IP: home})
+		}
+		if c.deeper {
+			w.let(Attempt{Account: alice, IP: home, Proof: w.waited(v)})
+			v = w.try(Attempt{Account: alice, IP: home})
+		}
+		if _, tries := toil(t, w.pow(v.Challenge.Token)); tries <= c.want || tries > 2*c.want { // the counter begins at 0
+			t.Errorf("deeper %v, %s, to wait %v: %d tries, want more than %d and at most twice that", c.deeper, c.posture, v.RetryAfter, tries, c.want)
+		}
+	}
+}
+
 // TestWork is the score sheet of how much is asked.
 func TestWork(t *testing.T) {
 	const s = int64(1e6)
