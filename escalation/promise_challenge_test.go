@@ -2,6 +2,7 @@ package escalation_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -20,6 +21,7 @@ type post struct {
 	mu   sync.Mutex
 	mail []Message
 	came chan Message
+	legible
 }
 
 func (p *post) Deliver(_ context.Context, m *Message) error {
@@ -42,10 +44,15 @@ func (p *post) next(t *testing.T) Message {
 	}
 }
 
-type legible struct{}
+type legible struct{ drawn, spoken atomic.Int32 }
 
-func (legible) Image(_ string, digits []byte) (*Media, error) { return &Media{Bytes: digits}, nil }
-func (legible) Audio(_ string, digits []byte, _ string) (*Media, error) {
+func (l *legible) Image(_ string, digits []byte) (*Media, error) {
+	l.drawn.Add(1)
+	return &Media{Bytes: digits}, nil
+}
+
+func (l *legible) Audio(_ string, digits []byte, _ string) (*Media, error) {
+	l.spoken.Add(1)
 	return &Media{Bytes: digits}, nil
 }
 
@@ -64,7 +71,7 @@ func newPosted(t *testing.T, s breakable, instances int) (*fleet, *post) {
 		fallback := keys.NewFallback(keys.FallbackConfig{Primary: s, Local: local, Instances: instances})
 		g, err := New(Config{
 			Store: fallback, Records: fallback, Policy: DefaultPolicy(), Secrets: secrets, Instances: instances,
-			Now: f.clock.Load, Renderer: legible{}, Deliver: map[string]Deliverer{"default": p},
+			Now: f.clock.Load, Renderer: &p.legible, Deliver: map[string]Deliverer{"default": p},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -157,6 +164,42 @@ func TestPromiseNothingWorksTwice(t *testing.T) {
 			}
 			f.send(n, tokens[0], "")
 			race("a code", tokens, p.next(t).Code)
+		}
+	})
+}
+
+// TestPromiseMediaAreRenderedAFewTimes over the whole fleet, whoever fetches
+// where at the same moment, and never before somebody does.
+func TestPromiseMediaAreRenderedAFewTimes(t *testing.T) {
+	overStores(t, func(t *testing.T, s breakable) {
+		f, p := newPosted(t, s, 2)
+		token := f.asked(0, Attempt{Account: "alice", IP: "192.0.2.7"}, ActionCaptcha)
+		token = f.answer(1, token, "000000x").Challenge.Token
+		for _, g := range f.guards {
+			if _, err := g.View(t.Context(), token); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n := p.drawn.Load() + p.spoken.Load(); n != 0 {
+			t.Errorf("%d renderings, and nobody has fetched any", n)
+		}
+		var wg sync.WaitGroup
+		for i := range 12 {
+			g, lang := f.guards[i%2], Languages[i%len(Languages)]
+			wg.Go(func() {
+				if _, err := g.Image(t.Context(), token); err != nil && !errors.Is(err, ErrTooMany) {
+					t.Error(err)
+				}
+			})
+			wg.Go(func() {
+				if _, err := g.Audio(t.Context(), token, lang); err != nil && !errors.Is(err, ErrTooMany) {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		if p.drawn.Load() != 3 || p.spoken.Load() != 3 {
+			t.Errorf("drawn %d times and spoken %d times, want 3 each", p.drawn.Load(), p.spoken.Load())
 		}
 	})
 }
