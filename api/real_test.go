@@ -241,6 +241,11 @@ func TestShadowAsksNothingOfAnybody(t *testing.T) {
 	if a.Action != "allow" || !a.Proceed || !a.Shadow || a.Would != "delay" || a.Attempt == "" || a.Challenge != nil || a.RetryAfterMS != 0 {
 		t.Errorf("answered %+v", a)
 	}
+	for name := range s.post(api.RouteAttempts, `{"account":"alice","ip":"192.0.2.1"}`).Header {
+		if !slices.Contains([]string{"Cache-Control", "Content-Length", "Content-Type", "Date", "X-Content-Type-Options"}, name) {
+			t.Errorf("a header says something: %s", name)
+		}
+	}
 }
 
 func TestOutcomesThatAreNotRecorded(t *testing.T) {
