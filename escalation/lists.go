@@ -37,8 +37,12 @@ func (l *Lists) compile(path string, faults *faultList) listTable {
 		seen := map[netip.Prefix]bool{}
 		for i, e := range list.entries {
 			p, err := parseCIDR(e.CIDR)
-			if err == nil && seen[p] {
+			switch {
+			case err != nil:
+			case seen[p]:
 				err = fmt.Errorf("%s is listed twice", p)
+			case catchAll(p) && !e.Force:
+				err = fmt.Errorf("%s is half of the Internet or more: say force: true beside it where that is meant", p)
 			}
 			if err != nil {
 				faults.add(fmt.Sprintf("%s.%s[%d].cidr", path, list.name, i), "%v", err)
@@ -50,6 +54,11 @@ func (l *Lists) compile(path string, faults *faultList) listTable {
 	}
 	return t
 }
+
+// catchAll reports whether p holds half of all addresses: a slip of a mask
+// would deny every owner, or lift the address limits from every stranger. All
+// of IPv6 that is in use is in 2000::/3.
+func catchAll(p netip.Prefix) bool { return p.Bits() <= 1 || p.Addr().Is6() && p.Bits() <= 3 }
 
 // parseCIDR reads a network, or one address, and makes it canonical as
 // keys.Address is: an entry for v4-mapped or NAT64 addresses would otherwise

@@ -70,6 +70,8 @@ type Lists struct {
 type ListEntry struct {
 	CIDR   string `yaml:"cidr"`
 	Reason string `yaml:"reason,omitempty"`
+	// Force says that an entry for half of the Internet, or all of it, is meant.
+	Force bool `yaml:"force,omitempty"`
 }
 
 // Effect is what a posture does.

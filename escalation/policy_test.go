@@ -202,6 +202,12 @@ func TestFaultsNameTheirPath(t *testing.T) {
 		"list, twice":                {realm(Realm{Lists: Lists{Deny: []ListEntry{{CIDR: "192.0.2.1"}, {CIDR: "::ffff:192.0.2.1"}}}}), "realms.default.lists.deny[1].cidr", "twice"},
 		"list, zone":                 {realm(Realm{Lists: Lists{Deny: []ListEntry{{CIDR: "fe80::1%eth0"}}}}), "realms.default.lists.deny[0].cidr", "network"},
 		"list, half of all v4":       {realm(Realm{Lists: Lists{Deny: []ListEntry{{CIDR: "::ffff:0:0/90"}}}}), "realms.default.lists.deny[0].cidr", ""},
+		"list, deny everybody":       {realm(Realm{Lists: Lists{Deny: []ListEntry{{CIDR: "0.0.0.0/0"}}}}), "realms.default.lists.deny[0].cidr", "force: true"},
+		"list, all v4, mapped":       {realm(Realm{Lists: Lists{Deny: []ListEntry{{CIDR: "::ffff:0:0/96"}}}}), "realms.default.lists.deny[0].cidr", "force: true"},
+		"list, half of everybody":    {realm(Realm{Lists: Lists{Deny: []ListEntry{{CIDR: "128.0.0.0/1"}}}}), "realms.default.lists.deny[0].cidr", "force: true"},
+		"list, deny all v6":          {realm(Realm{Lists: Lists{Deny: []ListEntry{{CIDR: "::/0"}}}}), "realms.default.lists.deny[0].cidr", "force: true"},
+		"list, all v6 in use":        {realm(Realm{Lists: Lists{Deny: []ListEntry{{CIDR: "2000::/3"}}}}), "realms.default.lists.deny[0].cidr", "force: true"},
+		"list, allow everybody":      {realm(Realm{Lists: Lists{Allow: []ListEntry{{CIDR: "::/0"}}}}), "realms.default.lists.allow[0].cidr", "force: true"},
 		"origin with a path":         {realm(Realm{ReturnOrigins: []string{"https://app.example.com/"}}), "realms.default.return_origins[0]", "origin"},
 		"origin without a scheme":    {realm(Realm{ReturnOrigins: []string{"app.example.com"}}), "realms.default.return_origins[0]", "origin"},
 		"origin with a user":         {realm(Realm{ReturnOrigins: []string{"https://a@app.example.com"}}), "realms.default.return_origins[0]", "origin"},
@@ -292,18 +298,23 @@ func TestRowsLieOverTheTable(t *testing.T) {
 }
 
 func TestListsTheMostSpecificWinsAndDenyOnATie(t *testing.T) {
-	p := &Policy{Realms: map[string]*Realm{"default": {Delivery: Delivery{Driver: "log"}, Lists: Lists{
+	wantListed(t, Lists{
 		Allow: []ListEntry{{CIDR: "10.0.0.0/8", Reason: "ours"}, {CIDR: "10.1.2.0/24"}, {CIDR: "10.9.0.0/16"}, {CIDR: "2001:db8::/32"}, {CIDR: "::ffff:192.0.2.0/120"}},
 		Deny:  []ListEntry{{CIDR: "10.1.0.0/16"}, {CIDR: "10.9.0.0/16"}, {CIDR: "2001:db8:bad::/48"}, {CIDR: "64:ff9b::198.51.100.0/120"}, {CIDR: "203.0.113.7"}},
-	}}}}
-	if err := p.Validate(); err != nil {
-		t.Fatal(err)
-	}
-	for ip, want := range map[string]listing{
+	}, map[string]listing{
 		"10.2.3.4": allowed, "10.1.3.4": denied, "10.1.2.4": allowed, "10.9.1.1": denied, "11.0.0.1": unlisted,
 		"2001:db8::1": allowed, "2001:db8:bad::1": denied, "2001:db9::1": unlisted,
 		"192.0.2.9": allowed, "198.51.100.9": denied, "64:ff9b::c633:6409": denied, "203.0.113.7": denied, "203.0.113.8": unlisted,
-	} {
+	})
+}
+
+func wantListed(t *testing.T, lists Lists, want map[string]listing) {
+	t.Helper()
+	p := logged(&Policy{Realms: map[string]*Realm{"default": {Lists: lists}}})
+	if err := p.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	for ip, want := range want {
 		a, err := keys.ParseAddress(ip)
 		if err != nil {
 			t.Fatal(err)
@@ -312,6 +323,14 @@ func TestListsTheMostSpecificWinsAndDenyOnATie(t *testing.T) {
 			t.Errorf("%s: %d, want %d", ip, got, want)
 		}
 	}
+}
+
+// Who means everybody (a realm that only an office may use) says so.
+func TestACatchAllIsListedByForce(t *testing.T) {
+	wantListed(t, Lists{
+		Allow: []ListEntry{{CIDR: "192.0.2.0/24"}},
+		Deny:  []ListEntry{{CIDR: "0.0.0.0/0", Force: true}, {CIDR: "::/0", Force: true}},
+	}, map[string]listing{"192.0.2.9": allowed, "198.51.100.1": denied, "2001:db8::1": denied})
 }
 
 func TestAPepperOutlivesTheSealingSecrets(t *testing.T) {
