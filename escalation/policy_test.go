@@ -231,6 +231,9 @@ func TestFaultsNameTheirPath(t *testing.T) {
 			if len(f) != 1 || f[0].Field != c.path || !strings.Contains(f[0].Reason, c.says) {
 				t.Errorf("faults are %q, want one at %s that says %q", f, c.path, c.says)
 			}
+			if last := c.path[strings.LastIndexByte(c.path, '.')+1:]; strings.HasPrefix(f[0].Reason, last+" ") {
+				t.Errorf("%v: the field is named twice", f)
+			}
 		})
 	}
 }

@@ -28,9 +28,9 @@ type Limit struct {
 
 // Errors of NewLimit. The caller adds the field's name.
 var (
-	ErrCapacity = errors.New("capacity must be a whole number of tokens, at least 1")
-	ErrRefill   = errors.New("refill must be a whole number of tokens, at least 1, per a period of at least 1 microsecond")
-	ErrInexact  = errors.New("capacity x period leaves the exact range of 2^53 microtokens: shorten the period or lower the capacity")
+	ErrCapacity = errors.New("must be a whole number of tokens, at least 1")
+	ErrRefill   = errors.New("must be a whole number of tokens, at least 1, per period of at least 1 microsecond")
+	ErrInexact  = errors.New("leaves the exact range of 2^53 (capacity x period in microseconds): shorten the period or lower the capacity")
 )
 
 // NewLimit returns the limit of capacity tokens refilled by count tokens per
