@@ -89,6 +89,11 @@ func TestTheDemoSaysWhereItIs(t *testing.T) {
 	if res.StatusCode != http.StatusOK || !bytes.Contains(text, []byte("<h1>Sign in</h1>")) {
 		t.Errorf("answered %d %s", res.StatusCode, text)
 	}
+	var errOut bytes.Buffer
+	_, port, _ := strings.Cut(string(at[len("http://"):]), ":")
+	if code := run(ctx, []string{"-port", "0", "-guardd-port", port}, io.Discard, &errOut); code != 1 || !strings.Contains(errOut.String(), "give another with -guardd-port") {
+		t.Errorf("a port that is taken: %d, %s", code, errOut.String())
+	}
 	stop()
 	if code := <-ended; code != 0 {
 		t.Errorf("ended with %d", code)

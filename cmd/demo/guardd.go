@@ -22,7 +22,7 @@ type guardd struct {
 }
 
 func startGuardd(port int, shopURL string, inbox *inbox, failed chan<- error) (*guardd, error) {
-	at, err := listen(port)
+	at, err := listen("guardd-port", port)
 	if err != nil {
 		return nil, err
 	}

@@ -65,7 +65,7 @@ type demo struct {
 
 // start begins to serve both; port 0 is any free one.
 func start(shopPort, guardPort int) (*demo, error) {
-	at, err := listen(shopPort)
+	at, err := listen("port", shopPort)
 	if err != nil {
 		return nil, err
 	}
@@ -89,8 +89,14 @@ func (d *demo) close() error {
 	return errors.Join(err, d.guard.close())
 }
 
-func listen(port int) (net.Listener, error) {
-	return net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+// listen takes the port that a flag gives, and names the flag where another
+// process has it.
+func listen(flag string, port int) (net.Listener, error) {
+	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, fmt.Errorf("port %d is in use: end what listens there, or give another with -%s", port, flag)
+	}
+	return l, err
 }
 
 func serve(s *http.Server, l net.Listener, failed chan<- error) {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -108,8 +107,8 @@ func (s *server) openChallenges(service http.Handler) (http.Handler, error) {
 		return mux, nil
 	}
 	var err error
-	if s.challenges.listener, err = net.Listen("tcp", s.config.ChallengeListen); err != nil {
-		return nil, fmt.Errorf("challenge_listen: %w", err)
+	if s.challenges.listener, err = listen("challenge-listen", s.config.ChallengeListen); err != nil {
+		return nil, err
 	}
 	s.undo.push(s.challenges.close)
 	s.challenges.server = api.NewServer(pages, s.log)

@@ -3,6 +3,6 @@
 // acceptable?
 //
 // This package is wiring: it reads flags, environment and one YAML file
-// (config.go), builds each part from them (wire.go), runs the two listeners
+// (config.go), builds each part from them (wire.go), runs the listeners
 // until told to stop (serve.go), and exports what happens (metrics.go).
 package main

@@ -98,7 +98,7 @@ func TestFailedStartLeavesNothingOpen(t *testing.T) {
 	ignore := goleak.IgnoreCurrent()
 	var log lockedBuffer
 	code := run(t.Context(), []string{"serve", "--listen", free.Addr().String(), "--admin-listen", taken.Addr().String(), "--log-format", "text"}, getenv(nil), nil, io.Discard, &log)
-	if code != exitFailed || !strings.Contains(log.String(), "admin_listen: ") {
+	if code != exitFailed || !strings.Contains(log.String(), taken.Addr().String()+" is in use: end what listens there, or give another address with --admin-listen") {
 		t.Errorf("exit code %d, log:\n%s", code, log.String())
 	}
 	again, err := net.Listen("tcp", free.Addr().String())

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/url"
+	"syscall"
 	"time"
 
 	"github.com/guardd/guardd/api"
@@ -126,7 +127,7 @@ func (s *server) openGuard(st store) (*escalation.Guard, error) {
 	return escalation.New(c)
 }
 
-// openSecrets reads the secret file; without one (only possible where this
+// openSecrets returns the secret file's; without one (only possible where this
 // process is alone) it makes a secret up, and says so where nobody can miss it.
 func (s *server) openSecrets() (*escalation.Secrets, error) {
 	if s.config.secrets == nil {
@@ -138,15 +139,15 @@ func (s *server) openSecrets() (*escalation.Secrets, error) {
 	return s.config.secrets, nil
 }
 
-// openListeners binds both addresses before anything is served, so that a
+// openListeners binds every address before anything is served, so that a
 // taken port is found at once.
 func (s *server) openListeners() (err error) {
-	if s.service.listener, err = net.Listen("tcp", s.config.Listen); err != nil {
-		return fmt.Errorf("listen: %w", err)
+	if s.service.listener, err = listen("listen", s.config.Listen); err != nil {
+		return err
 	}
 	s.undo.push(s.service.close)
-	if s.admin.listener, err = net.Listen("tcp", s.config.AdminListen); err != nil {
-		return fmt.Errorf("admin_listen: %w", err)
+	if s.admin.listener, err = listen("admin-listen", s.config.AdminListen); err != nil {
+		return err
 	}
 	s.undo.push(s.admin.close)
 
@@ -163,6 +164,19 @@ func (s *server) openListeners() (err error) {
 	// A CPU profile takes half a minute by default to write its answer.
 	s.admin.server.WriteTimeout = 2 * time.Minute
 	return nil
+}
+
+// listen binds the address of one of settings, and says what to do where
+// another process has it: two guardds on one machine are met on the first day.
+func listen(setting, addr string) (net.Listener, error) {
+	l, err := net.Listen("tcp", addr)
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return nil, fmt.Errorf("%s is in use: end what listens there, or give another address with --%s", addr, setting)
+	case err != nil:
+		return nil, fmt.Errorf("--%s: %w", setting, err)
+	}
+	return l, nil
 }
 
 func (s *server) apiKeys() []api.Key {
