@@ -125,6 +125,10 @@ const (
 	ProofUnsure ProofError = "unsure"
 )
 
+// ProofErrors lists all of them, for metrics and documents.
+var ProofErrors = []ProofError{ProofExpired, ProofSpent, ProofWrongAccount, ProofWrongAddress, ProofTooEarly,
+	ProofInsufficient, ProofWrongAnswer, ProofInvalid, ProofUnsure}
+
 // Challenge is what a visitor who was not let through can do about it.
 type Challenge struct {
 	Kind      string    // wait, captcha, verify

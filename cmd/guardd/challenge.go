@@ -115,6 +115,28 @@ func (s *server) openChallenges(service http.Handler) (http.Handler, error) {
 	return service, nil
 }
 
+// delivered counts a message, and logs one of many that reached nobody: an
+// owner waits for it, and only the operator can mend why.
+func (s *server) delivered(m *escalation.Message, err error) {
+	s.metrics.delivered(m, err)
+	if err != nil && s.messageLogged.due() {
+		s.log.Warn("a message reached nobody", "realm", m.Realm, "kind", m.Kind, "account_hash", m.AccountHash, "error", err)
+	}
+}
+
+// asked counts what a third party answered, and logs one of many that were none.
+func (s *server) asked(provider string, ok bool, err error) {
+	s.metrics.asked(provider, ok, err)
+	if err == nil || !s.providerLogged.due() {
+		return
+	}
+	if errors.Is(err, escalation.ErrMisconfigured) {
+		s.log.Error("a third party refuses our own keys: its challenges pass nobody", "provider", provider, "error", err)
+		return
+	}
+	s.log.Warn("a third party does not say whether its challenge was solved: ours are left", "provider", provider, "error", err)
+}
+
 // closeGuard lets the messages that are on their way arrive.
 func (s *server) closeGuard() error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(s.config.Drain))

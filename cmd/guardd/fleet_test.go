@@ -150,8 +150,8 @@ func TestAnOutageIsLoggedOnceInAWhile(t *testing.T) {
 		s.storeFailed("take", io.EOF)
 	}
 	said(1)
-	earlier := time.Now().Add(-outageNotice)
-	s.outageLogged.Store(&earlier)
+	earlier := time.Now().Add(-quiet)
+	s.storeLogged.last.Store(&earlier)
 	s.storeFailed("take", io.EOF)
 	said(2)
 }

@@ -4,6 +4,8 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"sync/atomic"
+	"time"
 )
 
 // hidden are the attribute keys whose values never reach a log, whoever logs
@@ -26,6 +28,19 @@ func newLogger(out io.Writer, c logConfig) *slog.Logger {
 		return slog.New(slog.NewTextHandler(out, opts))
 	}
 	return slog.New(slog.NewJSONHandler(out, opts))
+}
+
+// quiet is how long a seldom logs nothing more.
+const quiet = 10 * time.Second
+
+// seldom keeps what fails at every request from filling the log; metrics count
+// it all.
+type seldom struct{ last atomic.Pointer[time.Time] }
+
+// due reports whether it is time to log again, to one caller.
+func (s *seldom) due() bool {
+	last, now := s.last.Load(), time.Now()
+	return (last == nil || now.Sub(*last) >= quiet) && s.last.CompareAndSwap(last, &now)
 }
 
 func isTerminal(out io.Writer) bool {

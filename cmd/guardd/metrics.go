@@ -52,6 +52,8 @@ type metrics struct {
 	requests                                     *prometheus.CounterVec
 	request                                      *prometheus.HistogramVec
 
+	messages, answers *prometheus.CounterVec
+
 	storeErrors *prometheus.CounterVec
 	degraded    prometheus.Gauge
 	reloads     *prometheus.CounterVec
@@ -92,8 +94,10 @@ func newMetrics(p *escalation.Policy, native bool) *metrics {
 	m.rungs = counter("guardd_tier_rungs_total", "Looks at a limit, by the rung that it asked for.", "flow", "tier", "limit", "rung")
 	m.decision = histogram("guardd_decision_duration_seconds", "Time to decide an attempt, by whether this instance had to decide alone.", latencies, "degraded")
 	m.outcome = histogram("guardd_outcome_duration_seconds", "Time to book an outcome.", latencies).WithLabelValues().(prometheus.Histogram)
-	m.requests = counter("guardd_http_requests_total", "HTTP requests to /v1 answered, by route and class of status.", "route", "status")
-	m.request = histogram("guardd_http_request_duration_seconds", "Time to answer HTTP requests to /v1.", latencies, "route")
+	m.requests = counter("guardd_http_requests_total", "HTTP requests to /v1 and /challenges answered, by route and class of status.", "route", "status")
+	m.request = histogram("guardd_http_request_duration_seconds", "Time to answer HTTP requests to /v1 and /challenges.", latencies, "route")
+	m.messages = counter("guardd_messages_total", "Codes and notices to accounts' owners, by what became of them.", "realm", "kind", "result")
+	m.answers = counter("guardd_provider_answers_total", "Answers of third parties about their challenges; unsure ones cost no visitor anything.", "provider", "result")
 	m.storeErrors = counter("guardd_store_errors_total", "Calls to the shared store that failed, so that this instance had to decide alone.", "operation", "kind")
 	m.degraded = gauge("guardd_degraded", "1 while the shared store does not answer and this instance decides alone, else 0.")
 	m.reloads = counter("guardd_policy_reloads_total", "Reloads of the policy asked for, by result.", "result")
@@ -111,6 +115,9 @@ func newMetrics(p *escalation.Policy, native bool) *metrics {
 	for r := range routes {
 		m.request.WithLabelValues(r)
 		each(func(s string) { m.requests.WithLabelValues(r, s) }, "2xx", "3xx", "4xx", "5xx")
+	}
+	for p := range providers {
+		each(func(r string) { m.answers.WithLabelValues(p, r) }, "right", "wrong", "unsure", "misconfigured")
 	}
 	for op := range operations {
 		for k := range kinds {
@@ -192,6 +199,29 @@ func (m *metrics) Answered(route string, status int, took time.Duration) {
 	m.request.WithLabelValues(route).Observe(took.Seconds())
 }
 
+// delivered counts one message; err is nil when it was delivered.
+func (m *metrics) delivered(msg *escalation.Message, err error) {
+	result := "delivered"
+	if err != nil {
+		result = "failed"
+	}
+	m.messages.WithLabelValues(pick(m.words.Load().realms, msg.Realm), pick(messages, msg.Kind), result).Inc()
+}
+
+// asked counts one answer of a third party.
+func (m *metrics) asked(provider string, ok bool, err error) {
+	result := "wrong"
+	switch {
+	case errors.Is(err, escalation.ErrMisconfigured):
+		result = "misconfigured"
+	case err != nil:
+		result = "unsure"
+	case ok:
+		result = "right"
+	}
+	m.answers.WithLabelValues(pick(providers, provider), result).Inc()
+}
+
 // storeFailed is called for every call that the shared store failed.
 func (m *metrics) storeFailed(op string, err error) {
 	kind := redisstore.Kind(err)
@@ -217,6 +247,9 @@ func (m *metrics) reloaded(p *escalation.Policy) {
 func (m *metrics) setPolicy(p *escalation.Policy) {
 	w := newVocabulary(p, m)
 	for realm := range w.realms {
+		for k := range messages {
+			each(func(r string) { m.messages.WithLabelValues(realm, k, r) }, "delivered", "failed")
+		}
 		for flow := range w.flows {
 			for a := range actions {
 				m.attempts.WithLabelValues(realm, flow, a)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -162,6 +163,53 @@ func TestAttemptsAndOutcomesAreCounted(t *testing.T) {
 	m.Attempt(&escalation.Verdict{Realm: "default", Flow: "login", Action: "allow", Tiers: []escalation.TierLevel{{}}}, time.Millisecond)
 	if testutil.ToFloat64(m.degraded) != 0 {
 		t.Error("still degraded after an answer of the store")
+	}
+}
+
+// gone is a store that remembers nothing.
+type gone struct{ *keys.Memory }
+
+var errGone = errors.New("gone")
+
+func (gone) Put(context.Context, string, []byte, int64) error                  { return errGone }
+func (gone) Revoke(context.Context, string, int64, int64) (int64, error)       { return 0, errGone }
+func (gone) Tally(context.Context, string, int64, int64) (int64, int64, error) { return 0, 0, errGone }
+func (gone) SendCode(context.Context, *keys.CodeAsk, *keys.CodeAnswer) error   { return errGone }
+func (gone) LiveCode(context.Context, string, int64) (keys.Code, error)        { return keys.Code{}, errGone }
+func (gone) SpendCode(context.Context, string, int64, int64) (bool, error)     { return false, errGone }
+func (gone) UnsendCode(context.Context, string, int64, int64) error            { return errGone }
+
+// An operator who sees "other" fail knows no more than before.
+func TestEachOperationOfTheStoreFailsUnderItsOwnName(t *testing.T) {
+	m, told := testMetrics(t), map[string]bool{}
+	twin := keys.NewMemory(keys.MemoryConfig{})
+	f := keys.NewFallback(keys.FallbackConfig{Primary: gone{twin}, Local: twin, OnError: func(op string, err error) {
+		told[op] = true
+		m.storeFailed(op, err)
+	}})
+	ctx, space := t.Context(), keys.NewSpace("default", 0)
+	var a keys.Account
+	f.Put(ctx, "k", []byte("v"), keys.Second)
+	f.Revoke(ctx, space.Revoked(a), 0, keys.Second)
+	f.Tally(ctx, space.Tally("answer", "x"), 0, keys.Second)
+	f.SendCode(ctx, &keys.CodeAsk{Key: space.Code(a), SenderKey: "s", Account: a}, &keys.CodeAnswer{})
+	f.LiveCode(ctx, space.Code(a), 0)
+	f.SpendCode(ctx, space.Code(a), 1, 0)
+	f.UnsendCode(ctx, space.Code(a), 1, 0)
+	if len(told) != 7 {
+		t.Errorf("told of %v", told)
+	}
+	for op := range told {
+		if n := testutil.ToFloat64(m.storeErrors.WithLabelValues(op, "other")); n == 0 {
+			t.Errorf("a failure of %s is not counted as one", op)
+		}
+	}
+	if n := testutil.ToFloat64(m.storeErrors.WithLabelValues(other, "other")); n != 0 {
+		t.Errorf("%v failures of an operation that has no name", n)
+	}
+	m.Attempt(&escalation.Verdict{Realm: "default", Flow: "login", ProofError: escalation.ProofUnsure}, time.Millisecond)
+	if n := testutil.ToFloat64(m.proofErrors.WithLabelValues("default", "login", "unsure")); n != 1 {
+		t.Errorf("a provider that could not tell is counted %v times", n)
 	}
 }
 

@@ -61,7 +61,8 @@ type server struct {
 	service, admin endpoint
 	challenges     endpoint // without a listener, service serves them
 	draining       atomic.Bool
-	outageLogged   atomic.Pointer[time.Time]
+	// What has been logged of late.
+	storeLogged, messageLogged, providerLogged seldom
 	// ready asks the shared store whether it is there.
 	ready func(context.Context) error
 	// With a shared store: this instance's name there, who else lives off it, and

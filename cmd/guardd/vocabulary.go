@@ -4,6 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/guardd/guardd/escalation"
+	"github.com/guardd/guardd/escalation/captcha"
 	"github.com/guardd/guardd/keys"
 )
 
@@ -11,9 +12,10 @@ import (
 var (
 	actions     = set(escalation.Actions...)
 	operations  = set(append([]string{"load", "beat"}, keys.Operations...)...)
-	proofErrors = set(escalation.ProofExpired, escalation.ProofSpent, escalation.ProofWrongAccount, escalation.ProofWrongAddress,
-		escalation.ProofTooEarly, escalation.ProofInsufficient, escalation.ProofWrongAnswer, escalation.ProofInvalid)
-	outcomes = set(keys.Success.String(), keys.Failure.String(), keys.UnknownAccount.String(), keys.SecondFactorPending.String(),
+	proofErrors = set(escalation.ProofErrors...)
+	providers   = set(captcha.Names...)
+	messages    = set(escalation.MessageCode, escalation.MessageNotice)
+	outcomes    = set(keys.Success.String(), keys.Failure.String(), keys.UnknownAccount.String(), keys.SecondFactorPending.String(),
 		keys.DeniedByPolicy.String(), keys.NotChecked.String(), keys.Abandoned.String())
 	ownReasons = []string{escalation.ReasonPosture, escalation.ReasonSuspect, escalation.ReasonFlood, escalation.ReasonStoreGone, escalation.ReasonListDeny,
 		escalation.ReasonListAllow, escalation.ReasonDeviceInvalid, escalation.ReasonDeviceSpent}

@@ -88,18 +88,10 @@ func (s *server) openStore() (store, error) {
 	return s.openFleet(shared, twin)
 }
 
-// outageNotice is how often an outage of the shared store is logged at most:
-// it fails every request, and the metrics count them.
-const outageNotice = 10 * time.Second
-
 // storeFailed counts a failure of the shared store, and logs the first of many.
 func (s *server) storeFailed(op string, err error) {
 	s.metrics.storeFailed(op, err)
-	last := s.outageLogged.Load()
-	if errors.Is(err, context.Canceled) || last != nil && time.Since(*last) < outageNotice {
-		return
-	}
-	if now := time.Now(); s.outageLogged.CompareAndSwap(last, &now) {
+	if !errors.Is(err, context.Canceled) && s.storeLogged.due() {
 		s.log.Warn("redis does not answer: deciding alone", "operation", op, "error", err)
 	}
 }
@@ -119,6 +111,7 @@ func (s *server) openGuard(st store) (*escalation.Guard, error) {
 	c := escalation.Config{
 		Store: st, Records: st, Tallies: st, Codes: st, Policy: s.config.policy, Secrets: secrets,
 		Shadow: s.config.Shadow, Instance: s.instance,
+		Delivered: s.delivered, Asked: s.asked,
 		Renderer: captcha.Renderer{}, Deliver: deliver, Providers: providers, PublicURL: s.config.PublicURL,
 	}
 	if s.live != nil {

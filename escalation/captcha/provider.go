@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -65,6 +66,9 @@ type vendor struct {
 // vendors are by name.
 var vendors = map[string]vendor{"turnstile": turnstile, "hcaptcha": hcaptcha, "recaptcha": recaptcha, "friendly": friendly}
 
+// Names are those of all providers, in alphabetical order.
+var Names = slices.Sorted(maps.Keys(vendors))
+
 // reply is what a vendor said. Pointers are nil where it said nothing.
 type reply struct {
 	success      *bool
@@ -121,7 +125,7 @@ func (c *Config) Validate() error {
 	}
 	v, ok := vendors[c.Name]
 	if !ok {
-		add("name", "%q is not one of turnstile, hcaptcha, recaptcha, friendly", c.Name)
+		add("name", "%q is not one of %s", c.Name, strings.Join(Names, ", "))
 	}
 	for _, s := range []struct{ field, value string }{{"site_key", c.SiteKey}, {"secret_file", c.Secret}} {
 		if s.value == "" || strings.ContainsFunc(s.value, func(r rune) bool { return r <= ' ' || r > '~' }) {
