@@ -1,13 +1,38 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/guardd/guardd/escalation"
+	"github.com/guardd/guardd/escalation/delivery"
 )
+
+// The log is a developer's mailbox: what tells codes apart there is none of what
+// logs hide.
+func TestALoggedCodeSaysWhoseItIs(t *testing.T) {
+	var out bytes.Buffer
+	c := delivery.Config{Realm: "default", Log: newLogger(&out, logConfig{Format: "json"})}
+	c.Driver = delivery.DriverLog
+	d, err := delivery.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &escalation.Message{Kind: escalation.MessageCode, Account: "alice", AccountHash: "h4sh", Realm: "default", Code: "ABCDE12345", Hint: "0123456789abcdef"}
+	if err := d.Deliver(t.Context(), m); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{m.Code, m.AccountHash, m.Hint} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%s is not in %s", want, out.String())
+		}
+	}
+}
 
 // A mail server that refuses every code, or a third party that knows our key no
 // more, is found out by its operator and not by the visitors whom it keeps out.

@@ -14,10 +14,10 @@ type logDriver struct{ log *slog.Logger }
 // Deliver prints what a developer needs to go on, and the account's hash, never
 // its name.
 func (d logDriver) Deliver(ctx context.Context, m *escalation.Message) error {
-	to := []any{"realm", m.Realm, "flow", m.Flow, "account", m.AccountHash}
+	to := []any{"realm", m.Realm, "flow", m.Flow, "account_hash", m.AccountHash}
 	if m.Kind == escalation.MessageCode {
 		d.log.InfoContext(ctx, "verification code",
-			append(to, "code", m.Code, "challenge", m.Hint, "expires_at", m.ExpiresAt.UTC())...)
+			append(to, "code", m.Code, "token_begins", m.Hint, "expires_at", m.ExpiresAt.UTC())...)
 		return nil
 	}
 	d.log.InfoContext(ctx, "notice",

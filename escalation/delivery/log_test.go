@@ -14,8 +14,8 @@ func TestLogPrintsTheCodeAndNoName(t *testing.T) {
 		m    *escalation.Message
 		want []string
 	}{
-		{code("alice@example.com"), []string{"code=ABCDE12345", "challenge=0123456789abcdef", "account=h4sh", "realm=shop", "flow=login", "expires_at=2026-03-01T12:15:00.000Z"}},
-		{notice("alice@example.com"), []string{"notice=new_device", "account=h4sh", "suppressed=3", "at=2026-03-01T12:00:00.000Z"}},
+		{code("alice@example.com"), []string{"code=ABCDE12345", "token_begins=0123456789abcdef", "account_hash=h4sh", "realm=shop", "flow=login", "expires_at=2026-03-01T12:15:00.000Z"}},
+		{notice("alice@example.com"), []string{"notice=new_device", "account_hash=h4sh", "suppressed=3", "at=2026-03-01T12:00:00.000Z"}},
 	} {
 		var out bytes.Buffer
 		c := Config{Realm: "shop", Log: slog.New(slog.NewTextHandler(&out, nil))}
