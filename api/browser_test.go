@@ -342,9 +342,12 @@ func (v *vendor) Verify(_ context.Context, response, _ string) (bool, error) {
 	return response == "site:guardd", nil
 }
 
+// recaptchaScript answers at once, as one that has been loaded does.
+const recaptchaScript = `window.grecaptcha = {ready: (f) => f(), execute: async (key, o) => key + ":" + o.action}`
+
 func TestThirdPartiesWidgetsAnswerOnThePage(t *testing.T) {
 	for name, script := range map[string]string{
-		"recaptcha": `window.grecaptcha = {ready: (f) => f(), execute: async (key, o) => key + ":" + o.action}`,
+		"recaptcha": recaptchaScript,
 		"turnstile": `for (const d of document.querySelectorAll(".cf-turnstile")) d.innerHTML = '<input type=hidden name=cf-turnstile-response value="' + d.dataset.sitekey + ":" + d.dataset.action + '">'`,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -365,6 +368,31 @@ func TestThirdPartiesWidgetsAnswerOnThePage(t *testing.T) {
 			b.Reads("Welcome back.")
 		})
 	}
+}
+
+// Whoever is quicker than a third party's script does not press twice.
+func TestAPressBeforeAThirdPartysScriptCounts(t *testing.T) {
+	pressed := make(chan struct{})
+	release := sync.OnceFunc(func() { close(pressed) })
+	party := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		<-pressed
+		w.Header().Set("Content-Type", "text/javascript")
+		fmt.Fprint(w, recaptchaScript)
+	}))
+	defer party.Close()
+	defer release()
+	b, w := browsertest.Open(t), newTown(t, &vendor{"recaptcha", party.URL + "/api.js"})
+	w.toCaptcha()
+	b.Visit(w.shop + "/login?user=alice")
+	w.signIn(b, "wrong")
+	b.Await("document.readyState == 'interactive' && document.querySelector('form.recaptcha')")
+	b.Tab("form.recaptcha button")
+	b.Press(kb.Enter)
+	if !b.Is("!window.grecaptcha && document.readyState == 'interactive'") {
+		b.Fail("the script was not held back")
+	}
+	release()
+	b.Await("location.search.includes('" + client.ReturnParameter + "=')")
 }
 
 // toCaptcha makes the two guesses after which a picture is asked for.
