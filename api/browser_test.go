@@ -395,6 +395,30 @@ func TestAPressBeforeAThirdPartysScriptCounts(t *testing.T) {
 	b.Await("location.search.includes('" + client.ReturnParameter + "=')")
 }
 
+// A content blocker, or a third party that is gone, leaves no dead button.
+func TestAThirdPartyWhoseScriptNeverComesIsSaidToBeNoWay(t *testing.T) {
+	for name, script := range map[string]string{
+		"no script":        "",
+		"it takes no keys": `window.grecaptcha = {ready: (f) => f(), execute: async () => { throw new Error("Invalid site key") }}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			party := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "text/javascript")
+				fmt.Fprint(w, script)
+			}))
+			defer party.Close()
+			b, w := browsertest.Open(t), newTown(t, &vendor{"recaptcha", party.URL + "/api.js"})
+			w.toCaptcha()
+			b.Visit(w.shop + "/login?user=alice")
+			w.signIn(b, "wrong")
+			b.Await("document.readyState == 'complete' && document.querySelector('form.recaptcha')")
+			b.Tab("form.recaptcha button")
+			b.Press(kb.Enter)
+			b.Reads("Please choose another way.")
+		})
+	}
+}
+
 // toCaptcha makes the two guesses after which a picture is asked for.
 func (w *town) toCaptcha() {
 	w.t.Helper()

@@ -69,15 +69,21 @@ if (pow && window.Worker && window.crypto && crypto.subtle) {
 for (const s of document.querySelectorAll(".provider")) s.hidden = false;
 const recaptcha = document.querySelector("form.recaptcha");
 if (recaptcha) {
-  const execute = () => window.grecaptcha && grecaptcha.ready(async () => {
-    recaptcha.elements.answer.value = await grecaptcha.execute(recaptcha.dataset.sitekey, { action: recaptcha.dataset.action });
-    recaptcha.submit();
-  });
+  const failed = () => say(recaptcha.dataset.failed);
+  const execute = () => {
+    if (!window.grecaptcha) return failed(); // a content blocker is quite common
+    grecaptcha.ready(async () => {
+      try {
+        recaptcha.elements.answer.value = await grecaptcha.execute(recaptcha.dataset.sitekey, { action: recaptcha.dataset.action });
+        recaptcha.submit();
+      } catch { failed(); }
+    });
+  };
   recaptcha.addEventListener("submit", (e) => {
     if (recaptcha.elements.answer.value) return;
     e.preventDefault();
     // Whoever is quicker than the third party's script is not to press twice.
-    if (window.grecaptcha) execute();
+    if (window.grecaptcha || document.readyState == "complete") execute();
     else addEventListener("load", execute, { once: true });
   });
 }
