@@ -31,8 +31,8 @@ type AttemptRequest struct {
 	// ReturnURL is where a hosted challenge page sends the visitor back to;
 	// only origins that the realm allows.
 	ReturnURL        string `json:"return_url,omitempty"`
-	UserAgent        string `json:"user_agent,omitempty"`
-	Channel          string `json:"channel,omitempty"` // the handler's word, as "web"
+	UserAgent        string `json:"user_agent,omitempty"` // at most 8192 bytes
+	Channel          string `json:"channel,omitempty"`    // the handler's word, as "web"; at most 64 bytes
 	PasswordBreached bool   `json:"password_breached,omitempty"`
 	// PasswordTag is the handler's own HMAC of the password, 16 to 64 hex
 	// digits, by which many accounts tried with one password are seen.
