@@ -2,11 +2,12 @@ package escalation
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 )
 
-// FieldFault is one thing wrong with what a caller sent: the field's JSON name
-// and one word for the reason.
+// FieldFault is one thing wrong: of a request the field's JSON name and one word
+// for the reason, of a configuration the field's path and what to do about it.
 type FieldFault struct {
 	Field  string `json:"field"`
 	Reason string `json:"reason"`
@@ -22,6 +23,11 @@ func (f Faults) Error() string {
 		s = append(s, x.Field+": "+x.Reason)
 	}
 	return strings.Join(s, "; ")
+}
+
+// Add adds one, its reason formatted as by fmt.Sprintf.
+func (f *Faults) Add(field, format string, args ...any) {
+	*f = append(*f, FieldFault{field, fmt.Sprintf(format, args...)})
 }
 
 // Errors of Guard beside Faults.

@@ -27,7 +27,7 @@ func (t listTable) lookup(a keys.Address) listing {
 }
 
 // compile checks the entries. Deny is laid over allow, so it wins a tie.
-func (l *Lists) compile(path string, faults *faultList) listTable {
+func (l *Lists) compile(path string, faults *Faults) listTable {
 	t := listTable{&bart.Table[listing]{}}
 	for _, list := range []struct {
 		name    string
@@ -45,7 +45,7 @@ func (l *Lists) compile(path string, faults *faultList) listTable {
 				err = fmt.Errorf("%s is half of the Internet or more: say force: true beside it where that is meant", p)
 			}
 			if err != nil {
-				faults.add(fmt.Sprintf("%s.%s[%d].cidr", path, list.name, i), "%v", err)
+				faults.Add(fmt.Sprintf("%s.%s[%d].cidr", path, list.name, i), "%v", err)
 				continue
 			}
 			seen[p] = true

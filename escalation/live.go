@@ -36,23 +36,23 @@ func bind(p *Policy, c *Config) (*live, error) {
 	if instances == nil {
 		instances = func() int { return c.Instances }
 	}
-	l, faults := &live{policy: p, realms: map[string]*liveRealm{}, deliver: c.Deliver, providers: c.Providers}, &faultList{}
+	l, faults := &live{policy: p, realms: map[string]*liveRealm{}, deliver: c.Deliver, providers: c.Providers}, &Faults{}
 	for _, name := range slices.Sorted(maps.Keys(p.Realms)) {
 		r, path := p.Realms[name], "realms."+name+".pepper_file"
 		secret := r.Pepper
 		switch {
 		case len(secret) == 0 && r.PepperFile != "":
-			faults.add(path, "it is empty, or has not been read")
+			faults.Add(path, "it is empty, or has not been read")
 			continue
 		case len(secret) == 0 && s.only == nil:
 			// Otherwise every name would hash anew, and every count start
 			// afresh, on the day that the second secret moves to the front.
-			faults.add(path, "is needed, because there is more than one secret: put the secret that names were hashed with so far in it")
+			faults.Add(path, "is needed, because there is more than one secret: put the secret that names were hashed with so far in it")
 			continue
 		case len(secret) == 0:
 			secret = s.only
 		case len(secret) < minSecret:
-			faults.add(path, "holds fewer than %d bytes", minSecret)
+			faults.Add(path, "holds fewer than %d bytes", minSecret)
 			continue
 		}
 		pepper, err := keys.NewPepper(secret, name)
@@ -72,7 +72,7 @@ func bind(p *Policy, c *Config) (*live, error) {
 			pepper: pepper, requests: requests, codes: codes, providers: c.Providers[name],
 		}
 		if c.Deliver != nil && c.Deliver[name] == nil {
-			faults.add("realms."+name+".delivery", "there is nobody to deliver")
+			faults.Add("realms."+name+".delivery", "there is nobody to deliver")
 		}
 		for i, f := range b.flows {
 			if f.flood != nil {
@@ -81,8 +81,8 @@ func bind(p *Policy, c *Config) (*live, error) {
 		}
 		l.realms[name] = b
 	}
-	if len(faults.all) > 0 {
-		return nil, faults.all
+	if len(*faults) > 0 {
+		return nil, *faults
 	}
 	return l, nil
 }

@@ -53,11 +53,11 @@ const (
 var Notices = []string{NoticeFailures, NoticeDevice, NoticeRevoked}
 
 // validChallenges fills in and compiles what the realm says of challenges.
-func (r *Realm) validChallenges(path string, c *realmRules, faults *faultList) {
+func (r *Realm) validChallenges(path string, c *realmRules, faults *Faults) {
 	// Codes are the way past every rung that nobody else can use up: a realm
 	// that cannot send them would lock its owners out.
 	if r.Delivery.Driver == "" {
-		faults.add(path+".delivery", "is needed, because every rung above allow can ask for a code: say {driver: webhook, ...}, smtp, or log (for development)")
+		faults.Add(path+".delivery", "is needed, because every rung above allow can ask for a code: say {driver: webhook, ...}, smtp, or log (for development)")
 	}
 	if r.Pow.Cost == 0 {
 		r.Pow.Cost = defaultPowCost
@@ -66,10 +66,10 @@ func (r *Realm) validChallenges(path string, c *realmRules, faults *faultList) {
 		r.Pow.Tries = defaultPowTries
 	}
 	if n := r.Pow.Cost; n < 1 || n > maxPowCost {
-		faults.add(path+".pow.cost", "%d is not from 1 to %d", n, maxPowCost)
+		faults.Add(path+".pow.cost", "%d is not from 1 to %d", n, maxPowCost)
 	}
 	if n := r.Pow.Tries; n < 1 || n > maxPowTries {
-		faults.add(path+".pow.tries", "%d is not from 1 to %d", n, maxPowTries)
+		faults.Add(path+".pow.tries", "%d is not from 1 to %d", n, maxPowTries)
 	}
 	c.pow = powRules{cost: r.Pow.Cost, tries: int64(r.Pow.Tries), captcha: r.Pow.SatisfiesCaptcha}
 	if r.Pow.Off {
@@ -78,7 +78,7 @@ func (r *Realm) validChallenges(path string, c *realmRules, faults *faultList) {
 	seen := map[string]bool{}
 	for i, p := range r.Providers {
 		if seen[p.Name] {
-			faults.add(fmt.Sprintf("%s.providers[%d].name", path, i), "%q is named twice", p.Name)
+			faults.Add(fmt.Sprintf("%s.providers[%d].name", path, i), "%q is named twice", p.Name)
 		}
 		seen[p.Name] = true
 	}
@@ -88,7 +88,7 @@ func (r *Realm) validChallenges(path string, c *realmRules, faults *faultList) {
 	c.notices = map[string]bool{}
 	for i, n := range r.Notices {
 		if !slices.Contains(Notices, n) {
-			faults.add(fmt.Sprintf("%s.notices[%d]", path, i), "%q is not one of %s", n, strings.Join(Notices, ", "))
+			faults.Add(fmt.Sprintf("%s.notices[%d]", path, i), "%q is not one of %s", n, strings.Join(Notices, ", "))
 		}
 		c.notices[n] = true
 	}

@@ -56,7 +56,7 @@ func (l *Limit) steps() keys.Steps {
 
 // checkRow reports what is wrong with row i of the whole table. path is where
 // it was given.
-func (f *Flow) checkRow(i int, effects [4]keys.Effect, path string, faults *faultList) {
+func (f *Flow) checkRow(i int, effects [4]keys.Effect, path string, faults *Faults) {
 	l, on := f.row(i)
 	if !on {
 		return
@@ -71,11 +71,11 @@ func (f *Flow) checkRow(i int, effects [4]keys.Effect, path string, faults *faul
 	switch l.Tier {
 	case "device":
 		if l.steps() != keys.NoSteps {
-			faults.add(path, "tier device has no rungs: a device that has run out is not trusted until it is full again")
+			faults.Add(path, "tier device has no rungs: a device that has run out is not trusted until it is full again")
 		}
 	case "flood":
 		if l.steps() != (keys.Steps{Delay: keys.Never, Captcha: keys.Empty, Verify: keys.Never}) {
-			faults.add(path, "tier flood has one rung, captcha, at empty")
+			faults.Add(path, "tier flood has one rung, captcha, at empty")
 		}
 	default:
 		l.checkRungs(limit, path, faults)
@@ -83,23 +83,23 @@ func (f *Flow) checkRow(i int, effects [4]keys.Effect, path string, faults *faul
 }
 
 // checkNumbers reports impossible numbers.
-func (l *Limit) checkNumbers(effects [4]keys.Effect, path string, faults *faultList) (keys.Limit, bool) {
+func (l *Limit) checkNumbers(effects [4]keys.Effect, path string, faults *Faults) (keys.Limit, bool) {
 	if l.Refill.bad != "" {
-		faults.add(path+".refill", "%q is not a count per duration such as 20/1h", l.Refill.bad)
+		faults.Add(path+".refill", "%q is not a count per duration such as 20/1h", l.Refill.bad)
 		return keys.Limit{}, false
 	}
 	limit, err := l.limit()
 	switch {
 	case errors.Is(err, keys.ErrRefill):
-		faults.add(path+".refill", "%v", err)
+		faults.Add(path+".refill", "%v", err)
 	case err != nil:
-		faults.add(path+".capacity", "%v", err)
+		faults.Add(path+".capacity", "%v", err)
 	case limit.Zero() && l.Tier != "global":
-		faults.add(path+".capacity", "%v", keys.ErrCapacity)
+		faults.Add(path+".capacity", "%v", keys.ErrCapacity)
 	case limit.Zero():
 		return limit, true
 	case !fits(l.Tier, limit, effects):
-		faults.add(path+".capacity", "%v (counting a shared address of k = %d, and what a posture divides by)", keys.ErrInexact, keys.MaxK)
+		faults.Add(path+".capacity", "%v (counting a shared address of k = %d, and what a posture divides by)", keys.ErrInexact, keys.MaxK)
 	default:
 		return limit, true
 	}
@@ -124,7 +124,7 @@ func fits(tier string, l keys.Limit, effects [4]keys.Effect) bool {
 
 // checkNetwork reports an ip row whose network row, when it follows it, would
 // be impossible.
-func (f *Flow) checkNetwork(ip int, path string, faults *faultList) {
+func (f *Flow) checkNetwork(ip int, path string, faults *Faults) {
 	for i := range f.Limits {
 		n := &f.Limits[i]
 		if n.Tier != "network" || n.Name != f.Limits[ip].Name || n.Capacity != nil && !n.Refill.IsZero() {
@@ -135,17 +135,17 @@ func (f *Flow) checkNetwork(ip int, path string, faults *faultList) {
 			continue
 		}
 		if limit, err := row.limit(); err != nil || !fits(n.Tier, limit, [4]keys.Effect{}) {
-			faults.add(path+".capacity", "%v (counting that tier network is %d x this)", keys.ErrInexact, networkTimes)
+			faults.Add(path+".capacity", "%v (counting that tier network is %d x this)", keys.ErrInexact, networkTimes)
 		}
 	}
 }
 
 // checkShares reports shares that cannot be read.
-func (l *Limit) checkShares(path string, faults *faultList) bool {
+func (l *Limit) checkShares(path string, faults *Faults) bool {
 	ok := true
 	for _, s := range l.shares() {
 		if s.Percent.bad != "" {
-			faults.add(path+"."+s.name, "%q is not a share such as 70%%, nor empty, nor never", s.Percent.bad)
+			faults.Add(path+"."+s.name, "%q is not a share such as 70%%, nor empty, nor never", s.Percent.bad)
 			ok = false
 		}
 	}
@@ -165,7 +165,7 @@ func (l *Limit) shares() [3]share {
 // checkRungs reports rungs that could never show, or always would. Shares are
 // compared as the units that they stand for, since 5 % of 10 tokens is less
 // than a token, and so less than empty.
-func (l *Limit) checkRungs(limit keys.Limit, path string, faults *faultList) {
+func (l *Limit) checkRungs(limit keys.Limit, path string, faults *Faults) {
 	if limit.Zero() { // to be learned: compare the shares themselves
 		limit = keys.Limit{Capacity: 1e6, Count: 1, Period: 1}
 	}
@@ -183,21 +183,21 @@ func (l *Limit) checkRungs(limit keys.Limit, path string, faults *faultList) {
 		at := t.Units(limit, limit.Period)
 		switch {
 		case at < empty:
-			faults.add(path+"."+s.name, "is less than one token of %d, and never reached before the limit is empty: say empty", limit.Capacity)
+			faults.Add(path+"."+s.name, "is less than one token of %d, and never reached before the limit is empty: say empty", limit.Capacity)
 		case at >= limit.Units():
-			faults.add(path+"."+s.name, "is asked of a full bucket already: nothing milder could ever show")
+			faults.Add(path+"."+s.name, "is asked of a full bucket already: nothing milder could ever show")
 		case below != "" && at <= stricter:
-			faults.add(path+"."+s.name, "begins no earlier than %s, so it can never show", below)
+			faults.Add(path+"."+s.name, "begins no earlier than %s, so it can never show", below)
 		}
 		stricter, below = at, s.name
 	}
 	if !any {
-		faults.add(path, "leads to no rung: give one, or switch the row off")
+		faults.Add(path, "leads to no rung: give one, or switch the row off")
 	}
 }
 
 // checkWhole reports tables that could not keep the promises.
-func (f *Flow) checkWhole(path string, faults *faultList) {
+func (f *Flow) checkWhole(path string, faults *Faults) {
 	on := map[string]bool{}
 	for i := range f.Limits {
 		if _, ok := f.row(i); ok {
@@ -207,9 +207,9 @@ func (f *Flow) checkWhole(path string, faults *faultList) {
 		}
 	}
 	if !on["pair"] && !on["account"] {
-		faults.add(path, "tier pair or account is needed: without both, an account can be guessed at from many addresses without end")
+		faults.Add(path, "tier pair or account is needed: without both, an account can be guessed at from many addresses without end")
 	}
 	if !on["device.burst"] && !on["device.sustained"] {
-		faults.add(path, "tier device needs burst or sustained: owners on known devices would have no way past strangers")
+		faults.Add(path, "tier device needs burst or sustained: owners on known devices would have no way past strangers")
 	}
 }

@@ -12,8 +12,8 @@ func shared(tier string) bool { return slices.Contains([]string{"ip", "network",
 // checkShards reports rows of a valid table whose sub-buckets would be too
 // small, or whose rungs could not show in them. path is that of the number of
 // shards: with fewer the same rows are good.
-func (f *Flow) checkShards(shards int, name, path string, faults *faultList) {
-	if shards == 1 || len(faults.all) > 0 {
+func (f *Flow) checkShards(shards int, name, path string, faults *Faults) {
+	if shards == 1 || len(*faults) > 0 {
 		return
 	}
 	for i := range f.Limits {
@@ -24,13 +24,13 @@ func (f *Flow) checkShards(shards int, name, path string, faults *faultList) {
 		}
 		part, err := limit.Sub(int64(shards))
 		if err != nil {
-			faults.add(path, "%d: %v of %s %s (%d) in flow %s", shards, err, l.Tier, l.Name, limit.Capacity, name)
+			faults.Add(path, "%d: %v of %s %s (%d) in flow %s", shards, err, l.Tier, l.Name, limit.Capacity, name)
 			continue
 		}
-		hidden := &faultList{}
+		hidden := &Faults{}
 		l.checkRungs(part, "", hidden)
-		for _, h := range hidden.all {
-			faults.add(path, "%d: of %s %s in flow %s, in one shard, %s %s", shards, l.Tier, l.Name, name, strings.TrimPrefix(h.Field, "."), h.Reason)
+		for _, h := range *hidden {
+			faults.Add(path, "%d: of %s %s in flow %s, in one shard, %s %s", shards, l.Tier, l.Name, name, strings.TrimPrefix(h.Field, "."), h.Reason)
 		}
 	}
 }

@@ -23,38 +23,31 @@ const (
 	maxWait = 10 * time.Minute
 )
 
-// faultList collects faults.
-type faultList struct{ all Faults }
-
-func (f *faultList) add(path, format string, args ...any) {
-	f.all = append(f.all, FieldFault{path, fmt.Sprintf(format, args...)})
-}
-
 // Validate checks everything, fills in what was not given and compiles. It
 // returns nil, or Faults that name every fault with its path
 // (realms.default.flows.login.limits[2].capacity). After it, p holds the whole
 // policy in force, and must not be changed.
 func (p *Policy) Validate() error {
-	realms, compiled, faults := map[string]*Realm{}, map[string]*realmRules{}, &faultList{}
+	realms, compiled, faults := map[string]*Realm{}, map[string]*realmRules{}, &Faults{}
 	if len(p.Realms) == 0 {
 		p.Realms = map[string]*Realm{DefaultRealm: {Delivery: Delivery{Driver: "log"}}}
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.Realms)) {
 		path := "realms." + name
 		if !realmName.MatchString(name) {
-			faults.add(path, "a realm's name is 1 to 64 of a-z, 0-9, _ and -, and does not begin with _ or -")
+			faults.Add(path, "a realm's name is 1 to 64 of a-z, 0-9, _ and -, and does not begin with _ or -")
 		}
 		realms[name], compiled[name] = p.Realms[name].validate(path, faults)
 	}
-	if len(faults.all) > 0 {
-		return faults.all
+	if len(*faults) > 0 {
+		return *faults
 	}
 	p.Realms, p.compiled = realms, compiled
 	return nil
 }
 
 // validate returns the realm with everything filled in, and compiled.
-func (r *Realm) validate(path string, faults *faultList) (*Realm, *realmRules) {
+func (r *Realm) validate(path string, faults *Faults) (*Realm, *realmRules) {
 	if r == nil {
 		r = &Realm{}
 	}
@@ -63,7 +56,7 @@ func (r *Realm) validate(path string, faults *faultList) (*Realm, *realmRules) {
 		full.Normalise = keys.Fold
 	}
 	if !full.Normalise.Valid() {
-		faults.add(path+".normalise", "%q is not one of exact, fold, email", full.Normalise)
+		faults.Add(path+".normalise", "%q is not one of exact, fold, email", full.Normalise)
 	}
 	if full.FamiliarPlaces == nil {
 		full.FamiliarPlaces = new(bool)
@@ -73,13 +66,13 @@ func (r *Realm) validate(path string, faults *faultList) (*Realm, *realmRules) {
 		full.Shards = 1
 	}
 	if full.Shards < 1 || full.Shards > keys.MaxShards {
-		faults.add(path+".shards", "must be from 1 to %d, not %d", keys.MaxShards, full.Shards)
+		faults.Add(path+".shards", "must be from 1 to %d, not %d", keys.MaxShards, full.Shards)
 	}
 	c := &realmRules{shards: full.Shards, normalise: full.Normalise, familiar: *full.FamiliarPlaces}
 	c.lists = full.Lists.compile(path+".lists", faults)
 	for i, o := range full.ReturnOrigins {
 		if !validOrigin(o) {
-			faults.add(fmt.Sprintf("%s.return_origins[%d]", path, i), "%q is not an origin such as https://app.example.com", o)
+			faults.Add(fmt.Sprintf("%s.return_origins[%d]", path, i), "%q is not an origin such as https://app.example.com", o)
 		}
 	}
 	c.origins = full.ReturnOrigins
@@ -95,11 +88,11 @@ func (r *Realm) validate(path string, faults *faultList) (*Realm, *realmRules) {
 }
 
 // validFlows fills in login, and lays the others over it where they are given.
-func (r *Realm) validFlows(realm string, effects [4]keys.Effect, c *realmRules, faults *faultList) map[string]*Flow {
+func (r *Realm) validFlows(realm string, effects [4]keys.Effect, c *realmRules, faults *Faults) map[string]*Flow {
 	path := realm + ".flows"
 	for _, name := range slices.Sorted(maps.Keys(r.Flows)) {
 		if !slices.Contains(Flows, name) {
-			faults.add(path+"."+name, "is not one of %s", strings.Join(Flows, ", "))
+			faults.Add(path+"."+name, "is not one of %s", strings.Join(Flows, ", "))
 		}
 	}
 	flows := map[string]*Flow{}
@@ -114,18 +107,18 @@ func (r *Realm) validFlows(realm string, effects [4]keys.Effect, c *realmRules, 
 		if name == DefaultFlow {
 			base = full
 		}
-		if len(faults.all) == 0 {
+		if len(*faults) == 0 {
 			c.flows[i] = full.compile(c.shards, effects, path+"."+name, faults)
 		}
 	}
 	return flows
 }
 
-func validPostures(given map[string]*Effect, path string, faults *faultList) (map[string]*Effect, [4]keys.Effect) {
+func validPostures(given map[string]*Effect, path string, faults *Faults) (map[string]*Effect, [4]keys.Effect) {
 	full, effects := defaultPostures(), [4]keys.Effect{}
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		if full[name] == nil {
-			faults.add(path+"."+name, "is not one of elevated, high, critical")
+			faults.Add(path+"."+name, "is not one of elevated, high, critical")
 			continue
 		}
 		full[name] = &Effect{}
@@ -139,11 +132,11 @@ func validPostures(given map[string]*Effect, path string, faults *faultList) (ma
 		if e.Floor != "" {
 			var err error
 			if k.Floor, err = keys.ParseRung(e.Floor); err != nil {
-				faults.add(path+"."+name+".floor", "%v", err)
+				faults.Add(path+"."+name+".floor", "%v", err)
 			}
 		}
 		if e.Divisor < 0 || e.Divisor > keys.MaxDivisor {
-			faults.add(path+"."+name+".divisor", "%d is not from 1 to %d", e.Divisor, keys.MaxDivisor)
+			faults.Add(path+"."+name+".divisor", "%d is not from 1 to %d", e.Divisor, keys.MaxDivisor)
 		}
 		effects[p] = k
 	}
@@ -151,7 +144,7 @@ func validPostures(given map[string]*Effect, path string, faults *faultList) (ma
 }
 
 // over lays f over base, row by row.
-func (f *Flow) over(base *Flow, effects [4]keys.Effect, path string, faults *faultList) *Flow {
+func (f *Flow) over(base *Flow, effects [4]keys.Effect, path string, faults *Faults) *Flow {
 	full := &Flow{Delay: base.Delay, StoreGone: base.StoreGone, Limits: slices.Clone(base.Limits)}
 	if f == nil {
 		return full
@@ -178,7 +171,7 @@ func (f *Flow) over(base *Flow, effects [4]keys.Effect, path string, faults *fau
 			continue
 		}
 		if seen[at] {
-			faults.add(rowPath, "a second row for %s %s", f.Limits[i].Tier, f.Limits[i].Name)
+			faults.Add(rowPath, "a second row for %s %s", f.Limits[i].Tier, f.Limits[i].Name)
 		}
 		seen[at] = true
 		full.Limits[at] = f.Limits[i].over(full.Limits[at])
@@ -193,7 +186,7 @@ func (f *Flow) over(base *Flow, effects [4]keys.Effect, path string, faults *fau
 }
 
 // rowOf finds the row of the table that l lies over; -1 and a fault for none.
-func rowOf(table []Limit, l *Limit, path string, faults *faultList) int {
+func rowOf(table []Limit, l *Limit, path string, faults *Faults) int {
 	var tiers, names []string
 	for i := range table {
 		t := &table[i]
@@ -208,9 +201,9 @@ func rowOf(table []Limit, l *Limit, path string, faults *faultList) int {
 		}
 	}
 	if names == nil {
-		faults.add(path+".tier", "%q is not one of %s", l.Tier, strings.Join(tiers, ", "))
+		faults.Add(path+".tier", "%q is not one of %s", l.Tier, strings.Join(tiers, ", "))
 	} else {
-		faults.add(path+".name", "%q is not one of %s", l.Name, strings.Join(names, ", "))
+		faults.Add(path+".name", "%q is not one of %s", l.Name, strings.Join(names, ", "))
 	}
 	return -1
 }
@@ -236,13 +229,13 @@ func (l Limit) over(base Limit) Limit {
 // gone.
 var storeGone = map[string]keys.Rung{"local": keys.Allow, "challenge": keys.Captcha, "closed": keys.Verify}
 
-func checkStoreGone(s, path string, faults *faultList) {
+func checkStoreGone(s, path string, faults *Faults) {
 	if _, ok := storeGone[s]; !ok {
-		faults.add(path, "%q is not one of local, challenge, closed", s)
+		faults.Add(path, "%q is not one of local, challenge, closed", s)
 	}
 }
 
-func (d *Delay) check(path string, faults *faultList) {
+func (d *Delay) check(path string, faults *Faults) {
 	ok := true
 	for _, f := range []struct {
 		name string
@@ -250,15 +243,15 @@ func (d *Delay) check(path string, faults *faultList) {
 	}{{"base", d.Base}, {"max", d.Max}} {
 		switch {
 		case f.d.bad != "":
-			faults.add(path+"."+f.name, "%q is not a duration such as 1s or 1m30s", f.d.bad)
+			faults.Add(path+"."+f.name, "%q is not a duration such as 1s or 1m30s", f.d.bad)
 			ok = false
 		case f.d.D < minWait || f.d.D > maxWait || f.d.D%time.Microsecond != 0:
-			faults.add(path+"."+f.name, "must be whole microseconds from %s to %s", minWait, maxWait)
+			faults.Add(path+"."+f.name, "must be whole microseconds from %s to %s", minWait, maxWait)
 			ok = false
 		}
 	}
 	if ok && d.Base.D > d.Max.D {
-		faults.add(path+".base", "%s is longer than max, %s", d.Base.D, d.Max.D)
+		faults.Add(path+".base", "%s is longer than max, %s", d.Base.D, d.Max.D)
 	}
 }
 

@@ -55,7 +55,7 @@ func (g *Guard) Report(ctx context.Context, r *Report, may func(realm string) bo
 
 // reported opens and checks a report.
 func (g *Guard) reported(r *Report, known bool, may func(string) bool) (*attemptToken, *liveRealm, error) {
-	faults := &faultList{}
+	faults := &Faults{}
 	t := g.c.Secrets.openAttempt(r.Attempt)
 	var realm *liveRealm
 	if t != nil {
@@ -68,9 +68,9 @@ func (g *Guard) reported(r *Report, known bool, may func(string) bool) (*attempt
 	var err error
 	switch {
 	case r.Attempt == "":
-		faults.add("attempt", "empty")
+		faults.Add("attempt", "empty")
 	case realm == nil: // forged, or of a realm that is no more
-		faults.add("attempt", "invalid")
+		faults.Add("attempt", "invalid")
 	}
 	if realm == nil {
 		_, err = keys.Fold.Apply(r.Account)
@@ -79,20 +79,20 @@ func (g *Guard) reported(r *Report, known bool, may func(string) bool) (*attempt
 	}
 	switch {
 	case err != nil:
-		faults.add("account", "%v", err)
+		faults.Add("account", "%v", err)
 	case realm != nil && account != t.account:
 		// A visitor who swaps his own attempt into another's form must not
 		// mint that account a device.
-		faults.add("account", "wrong_account")
+		faults.Add("account", "wrong_account")
 	}
 	switch {
 	case r.Outcome == "":
-		faults.add("outcome", "empty")
+		faults.Add("outcome", "empty")
 	case !known:
-		faults.add("outcome", "unknown")
+		faults.Add("outcome", "unknown")
 	}
-	if len(faults.all) > 0 {
-		return nil, nil, faults.all
+	if len(*faults) > 0 {
+		return nil, nil, *faults
 	}
 	return t, realm, nil
 }

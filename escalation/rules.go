@@ -74,7 +74,7 @@ func tierOf(l *Limit) (keys.Tier, keys.Role) {
 
 // compile makes the rules of a valid flow. What it still finds wrong is a
 // fault of the flow as a whole.
-func (f *Flow) compile(shards int, effects [4]keys.Effect, path string, faults *faultList) *flowRules {
+func (f *Flow) compile(shards int, effects [4]keys.Effect, path string, faults *Faults) *flowRules {
 	var tiers []keys.TierSpec
 	for i := range f.Limits {
 		l, on := f.row(i)
@@ -87,7 +87,7 @@ func (f *Flow) compile(shards int, effects [4]keys.Effect, path string, faults *
 			limit, err = limit.Sub(int64(shards))
 		}
 		if err != nil {
-			faults.add(path, "%v", err)
+			faults.Add(path, "%v", err)
 			return nil
 		}
 		if n := len(tiers); n == 0 || tiers[n-1].Tier != t {
@@ -123,7 +123,7 @@ func (k kind) counts(t keys.Tier) bool {
 	return true
 }
 
-func newRules(all []keys.TierSpec, in func(keys.Tier) bool, effects [4]keys.Effect, pace keys.Pace, path string, faults *faultList) *keys.Rules {
+func newRules(all []keys.TierSpec, in func(keys.Tier) bool, effects [4]keys.Effect, pace keys.Pace, path string, faults *Faults) *keys.Rules {
 	var tiers []keys.TierSpec
 	for _, t := range all {
 		if in(t.Tier) {
@@ -132,7 +132,7 @@ func newRules(all []keys.TierSpec, in func(keys.Tier) bool, effects [4]keys.Effe
 	}
 	r, err := keys.NewRules(tiers, effects, pace)
 	if err != nil {
-		faults.add(path, "%v", err)
+		faults.Add(path, "%v", err)
 	}
 	return r
 }

@@ -44,13 +44,13 @@ func NewSecrets(lines [][]byte) (*Secrets, error) {
 	s := &Secrets{}
 	var faults Faults
 	if len(lines) == 0 {
-		faults = append(faults, FieldFault{"secrets", "at least one secret is needed"})
+		faults.Add("secrets", "at least one secret is needed")
 	}
 	for i, line := range lines {
 		field := fmt.Sprintf("secrets[%d]", i)
 		line = bytes.Clone(bytes.TrimSpace(line))
 		if len(line) < minSecret {
-			faults = append(faults, FieldFault{field, fmt.Sprintf("shorter than %d bytes", minSecret)})
+			faults.Add(field, "shorter than %d bytes", minSecret)
 			continue
 		}
 		k, err := newSecret(line)
@@ -59,7 +59,7 @@ func NewSecrets(lines [][]byte) (*Secrets, error) {
 		}
 		for _, o := range s.seals {
 			if o.id == k.id {
-				faults = append(faults, FieldFault{field, "the same as an earlier one"})
+				faults.Add(field, "the same as an earlier one")
 			}
 		}
 		s.seals = append(s.seals, k)

@@ -43,7 +43,7 @@ type visit struct {
 
 // visit checks a and resolves names. The error is Faults.
 func (l *live) visit(a *Attempt) (*visit, error) {
-	v, faults := &visit{a: a}, &faultList{}
+	v, faults := &visit{a: a}, &Faults{}
 	realm, flow := a.Realm, a.Flow
 	if realm == "" {
 		realm = DefaultRealm
@@ -53,10 +53,10 @@ func (l *live) visit(a *Attempt) (*visit, error) {
 	}
 	index := slices.Index(Flows, flow)
 	if index < 0 {
-		faults.add("flow", "unknown")
+		faults.Add("flow", "unknown")
 	}
 	if v.realm = l.realms[realm]; v.realm == nil {
-		faults.add("realm", "unknown")
+		faults.Add("realm", "unknown")
 	}
 	var err error
 	if v.realm == nil {
@@ -65,17 +65,17 @@ func (l *live) visit(a *Attempt) (*visit, error) {
 		v.account, v.name, err = v.realm.account(a.Account)
 	}
 	if err != nil {
-		faults.add("account", "%v", err)
+		faults.Add("account", "%v", err)
 	}
 	if v.ip, err = keys.ParseAddress(a.IP); err != nil {
-		faults.add("ip", "%v", err)
+		faults.Add("ip", "%v", err)
 	}
 	checkRequest(a, faults)
 	if v.realm != nil && a.ReturnURL != "" {
 		checkReturnURL(a.ReturnURL, v.realm.origins, faults)
 	}
-	if len(faults.all) > 0 {
-		return nil, faults.all
+	if len(*faults) > 0 {
+		return nil, *faults
 	}
 	v.flowName, v.flow = flow, v.realm.flows[index]
 	v.scope = scope{realm, byte(index)}
@@ -84,15 +84,15 @@ func (l *live) visit(a *Attempt) (*visit, error) {
 }
 
 // checkRequest checks what needs no policy.
-func checkRequest(a *Attempt, faults *faultList) {
+func checkRequest(a *Attempt, faults *Faults) {
 	text := func(field, s string, most int) {
 		switch {
 		case len(s) > most:
-			faults.add(field, "too_long")
+			faults.Add(field, "too_long")
 		case !utf8.ValidString(s):
-			faults.add(field, "invalid_utf8")
+			faults.Add(field, "invalid_utf8")
 		case strings.ContainsFunc(s, unicode.IsControl):
-			faults.add(field, "control")
+			faults.Add(field, "control")
 		}
 	}
 	text("request_id", a.RequestID, maxRequestID)
@@ -101,20 +101,20 @@ func checkRequest(a *Attempt, faults *faultList) {
 	if n := len(a.PasswordTag); n > 0 {
 		switch {
 		case strings.Trim(a.PasswordTag, "0123456789abcdefABCDEF") != "":
-			faults.add("password_tag", "not_hex")
+			faults.Add("password_tag", "not_hex")
 		case n < minTag:
-			faults.add("password_tag", "too_short")
+			faults.Add("password_tag", "too_short")
 		case n > maxTag:
-			faults.add("password_tag", "too_long")
+			faults.Add("password_tag", "too_long")
 		}
 	}
 	switch {
 	case a.Challenge != "" && a.Answer == "":
-		faults.add("answer", "missing")
+		faults.Add("answer", "missing")
 	case a.Challenge == "" && a.Answer != "":
-		faults.add("challenge", "missing")
+		faults.Add("challenge", "missing")
 	case a.Challenge != "" && a.Proof != "":
-		faults.add("proof", "not_with_challenge")
+		faults.Add("proof", "not_with_challenge")
 	}
 }
 
@@ -123,9 +123,9 @@ func checkRequest(a *Attempt, faults *faultList) {
 // on what the host is (https://good\@evil): what is beyond plain ASCII or has
 // a backslash is refused. So is what is no URL at all (https://good/%zz), which
 // would be found out only when the visitor is to be sent back with her proof.
-func checkReturnURL(s string, origins []string, faults *faultList) {
+func checkReturnURL(s string, origins []string, faults *Faults) {
 	if len(s) > maxReturnURL {
-		faults.add("return_url", "too_long")
+		faults.Add("return_url", "too_long")
 		return
 	}
 	plain := !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r >= 0x7F || r == '\\' })
@@ -135,7 +135,7 @@ func checkReturnURL(s string, origins []string, faults *faultList) {
 		return found && (rest == "" || strings.ContainsRune("/?#", rune(rest[0])))
 	})
 	if !ok {
-		faults.add("return_url", "not_allowed")
+		faults.Add("return_url", "not_allowed")
 	}
 }
 

@@ -121,7 +121,7 @@ func (c *Config) Validate() error {
 		if c.Path != "" {
 			field = c.Path + "." + field
 		}
-		faults = append(faults, escalation.FieldFault{Field: field, Reason: fmt.Sprintf(format, args...)})
+		faults.Add(field, format, args...)
 	}
 	v, ok := vendors[c.Name]
 	if !ok {

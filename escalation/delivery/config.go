@@ -142,5 +142,5 @@ type faultList struct {
 }
 
 func (f *faultList) add(field, format string, args ...any) {
-	f.all = append(f.all, escalation.FieldFault{Field: f.path + field, Reason: fmt.Sprintf(format, args...)})
+	f.all.Add(f.path+field, format, args...)
 }
