@@ -127,7 +127,7 @@ func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byt
 // first counts an answer to c, and returns why it does not count when it is not
 // the first. Where nobody could remember it, it does not count either.
 func (g *Guard) first(ctx context.Context, realm *liveRealm, c *challengeToken) ProofError {
-	n, err := g.tally(ctx, realm.at(c.account).Tally("answer", idText(c.id)), max(c.expires-c.issued, challengeLifetime))
+	n, err := g.tally(ctx, realm.at(c.account).Tally("answer", idText(c.id)), c.life())
 	switch {
 	case err != nil:
 		return ProofUnsure

@@ -69,7 +69,7 @@ func (g *Guard) ask(v *visit, floor keys.Rung) (*keys.Ask, error) {
 	}
 	rules := v.flow.kinds[kindOf(v.ip, v.listed == allowed, v.device != nil)]
 	ask := &keys.Ask{
-		Rules: rules, Keys: v.realm.bucketKeys(rules, v.flowName, v.account, v.ip, device),
+		Now: g.storeNow(), Rules: rules, Keys: v.realm.bucketKeys(rules, v.flowName, v.account, v.ip, device),
 		Cost: 1, Floor: floor, StoreGone: v.flow.gone, Shadow: g.c.Shadow, AttemptID: id,
 		StateKey:    s.State(),
 		SuspectKeys: [2]string{s.Suspect(v.ip.Counted()), s.Suspect(v.ip.Wide())},
@@ -78,9 +78,6 @@ func (g *Guard) ask(v *visit, floor keys.Rung) (*keys.Ask, error) {
 		PlaceKey:    v.realm.placeKey(v.account, v.ip),
 		Proof:       v.shown.proof,
 		Request:     v.request(),
-	}
-	if g.c.Now != nil {
-		ask.Now = g.c.Now()
 	}
 	if v.device != nil {
 		ask.Device = keys.Device{Issued: v.device.issued, Expires: v.device.expires()}

@@ -68,12 +68,11 @@ func (f *flood) pass(ctx context.Context, v *visit, credentials []string, now in
 	rules := limits.share()
 	own := false
 	for _, c := range credentials {
+		if own, err = f.few(ctx, v.realm.here.Proof(c), now); err != nil {
+			return keys.Allow, false, err
+		}
 		if own {
 			break
-		}
-		key := v.realm.here.Proof(c)
-		if own, err = f.take(ctx, v, &keys.Ask{Now: now, Rules: f.own, Keys: []string{key}, Cost: 1}); err != nil {
-			return keys.Allow, false, err
 		}
 	}
 	ask := keys.Ask{Now: now, Rules: rules, Keys: []string{v.realm.here.IP(v.flowName, v.ip)}, Cost: 1}
@@ -81,11 +80,12 @@ func (f *flood) pass(ctx context.Context, v *visit, credentials []string, now in
 	if own {
 		ask.Cost = 0 // only look
 	}
-	left, err := f.take(ctx, v, &ask)
-	switch {
-	case err != nil:
+	var ans keys.Answer
+	if err = f.buckets.Take(ctx, &ask, &ans); err != nil {
 		return keys.Allow, false, err
-	case left:
+	}
+	v.floodK = ans.K[0]
+	if ans.Needed == keys.Allow {
 		return keys.Allow, true, nil
 	}
 	return keys.Captcha, own, nil
@@ -97,15 +97,6 @@ func (f *flood) few(ctx context.Context, key string, now int64) (bool, error) {
 	var ans keys.Answer
 	err := f.buckets.Take(ctx, &keys.Ask{Now: now, Rules: f.own, Keys: []string{key}, Cost: 1}, &ans)
 	return ans.Needed == keys.Allow, err
-}
-
-func (f *flood) take(ctx context.Context, v *visit, ask *keys.Ask) (bool, error) {
-	var ans keys.Answer
-	if err := f.buckets.Take(ctx, ask, &ans); err != nil {
-		return false, err
-	}
-	v.floodK = ans.K[0]
-	return ans.Needed == keys.Allow, nil
 }
 
 // learn keeps the size of an address that the store last told, so that an

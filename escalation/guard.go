@@ -144,12 +144,8 @@ func (g *Guard) Revoke(ctx context.Context, realm, account string) error {
 	if err != nil {
 		return Faults{{"account", err.Error()}}
 	}
-	var now int64
-	if g.c.Now != nil {
-		now = g.c.Now()
-	}
 	// Whatever the mark outlives is dead by itself: a device is the longest.
-	if _, err := g.c.Records.Revoke(ctx, r.at(a).Revoked(a), now, keys.DeviceLifetime); err != nil {
+	if _, err := g.c.Records.Revoke(ctx, r.at(a).Revoked(a), g.storeNow(), keys.DeviceLifetime); err != nil {
 		return fmt.Errorf("%w: %w", ErrStore, err)
 	}
 	g.notify(r, "", a, name, NoticeRevoked, g.now())

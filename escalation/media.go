@@ -79,7 +79,7 @@ func (g *Guard) render(ctx context.Context, token, what string, draw func(string
 
 // mayFetch counts a costly fetch of something of c.
 func (g *Guard) mayFetch(ctx context.Context, realm *liveRealm, c *challengeToken, what string) error {
-	n, err := g.tally(ctx, realm.at(c.account).Tally(what, idText(c.id)), max(c.expires-c.issued, challengeLifetime))
+	n, err := g.tally(ctx, realm.at(c.account).Tally(what, idText(c.id)), c.life())
 	switch {
 	case errors.Is(err, keys.ErrNoStore):
 		return ErrTooMany // nobody could remember it

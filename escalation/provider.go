@@ -61,7 +61,7 @@ func (g *Guard) judgeProvider(ctx context.Context, realm *liveRealm, c *challeng
 	if p == nil || c.rung != keys.Captcha {
 		return ProofInvalid, nil
 	}
-	n, err := g.tally(ctx, realm.at(c.account).Tally("asked", idText(c.id)), max(c.expires-c.issued, challengeLifetime))
+	n, err := g.tally(ctx, realm.at(c.account).Tally("asked", idText(c.id)), c.life())
 	switch {
 	case errors.Is(err, keys.ErrNoStore):
 		return ProofUnsure, nil

@@ -1,6 +1,7 @@
 package escalation
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"fmt"
@@ -102,15 +103,12 @@ func (g *Guard) giving(t *attemptToken, realm *liveRealm, outcome keys.Outcome) 
 	flow := Flows[t.flow]
 	rules := realm.flows[t.flow].kinds[kindOf(t.ip, t.listed, t.device)]
 	ret := &keys.Return{
-		Rules: rules, Keys: realm.bucketKeys(rules, flow, t.account, t.ip, t.deviceID),
+		Now: g.storeNow(), Rules: rules, Keys: realm.bucketKeys(rules, flow, t.account, t.ip, t.deviceID),
 		StateKey: realm.at(t.account).State(), KKeys: realm.kKeys(t.account, t.ip),
 		Outcome: outcome, Stamp: t.stamp, Expires: t.expires(), Took: t.took,
 		OutcomeKey:  realm.at(t.account).Outcome(idText(t.id)),
 		PlaceKey:    realm.placeKey(t.account, t.ip),
 		FailuresKey: realm.at(t.account).Failures(t.account),
-	}
-	if g.c.Now != nil {
-		ret.Now = g.c.Now()
 	}
 	if t.degraded {
 		// It took from a twin. Only that twin can give back; the shared store,
@@ -141,7 +139,7 @@ func (g *Guard) mint(rec *Recorded, t *attemptToken, old string, now int64) (kno
 			}
 		}
 	}
-	slices.SortStableFunc(d.entries[1:], func(a, b deviceEntry) int { return int(b.issued - a.issued) })
+	slices.SortStableFunc(d.entries[1:], func(a, b deviceEntry) int { return cmp.Compare(b.issued, a.issued) })
 	d.entries = d.entries[:min(len(d.entries), maxDeviceAccounts)]
 	rec.Device = g.c.Secrets.seal(forDevice, d.encode())
 	rec.DeviceExpires = micros(fresh.expires())

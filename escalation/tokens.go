@@ -135,6 +135,9 @@ type challengeToken struct {
 
 func (t *challengeToken) notBefore() int64 { return t.issued + t.wait }
 
+// life is for how long what was done with it is remembered.
+func (t *challengeToken) life() int64 { return max(t.expires-t.issued, challengeLifetime) }
+
 func (t *challengeToken) encode() []byte {
 	w := writer{make([]byte, 0, 256)}
 	t.write(&w)
@@ -262,41 +265,34 @@ func (t *deviceToken) entry(a keys.Account) *deviceEntry {
 	return nil
 }
 
-// openDevice returns the realm's own device token, or nil for anything else.
-func (s *Secrets) openDevice(realm, token string) *deviceToken {
-	if b, ok := s.open(forDevice, token); ok {
-		if t, ok := decodeDevice(b); ok && t.realm == realm {
+// openAs opens and decodes a token; nil for anything but what was sealed for p.
+func openAs[T any](s *Secrets, p purpose, token string, decode func([]byte) (*T, bool)) *T {
+	if b, ok := s.open(p, token); ok {
+		if t, ok := decode(b); ok {
 			return t
 		}
+	}
+	return nil
+}
+
+// openDevice returns the realm's own device token, or nil for anything else.
+func (s *Secrets) openDevice(realm, token string) *deviceToken {
+	if t := openAs(s, forDevice, token, decodeDevice); t != nil && t.realm == realm {
+		return t
 	}
 	return nil
 }
 
 func (s *Secrets) openAttempt(token string) *attemptToken {
-	if b, ok := s.open(forAttempt, token); ok {
-		if t, ok := decodeAttempt(b); ok {
-			return t
-		}
-	}
-	return nil
+	return openAs(s, forAttempt, token, decodeAttempt)
 }
 
 func (s *Secrets) openChallenge(token string) *challengeToken {
-	if b, ok := s.open(forChallenge, token); ok {
-		if t, ok := decodeChallenge(b); ok {
-			return t
-		}
-	}
-	return nil
+	return openAs(s, forChallenge, token, decodeChallenge)
 }
 
 func (s *Secrets) openProof(token string) *proofToken {
-	if b, ok := s.open(forProof, token); ok {
-		if t, ok := decodeProof(b); ok {
-			return t
-		}
-	}
-	return nil
+	return openAs(s, forProof, token, decodeProof)
 }
 
 func micros(t int64) time.Time { return time.UnixMicro(t).UTC() }
