@@ -52,13 +52,19 @@ var layers = []layer{
 		"captcha talks to third parties and draws, so that escalation need not"},
 	{"breached", nil, []string{"golang.org/x/crypto", "golang.org/x/sys"},
 		"a leaf: whoever wants to know whether a password has leaked needs nothing else of guardd"},
-	{"api", []string{"keys", "escalation", "breached", "api/client"}, []string{"github.com/go-chi/chi/v5", "github.com/go-json-experiment/json", "golang.org/x/text"},
+	{"aggregate", []string{"keys", "escalation"}, []string{"github.com/go-json-experiment/json"},
+		"what many attempts mean is worked out from events alone; what speaks Kafka or Redis is wired in cmd/guardd"},
+	{"aggregate/aggregatetest", []string{"aggregate"}, []string{"github.com/google/go-cmp"},
+		"the suite is for whoever writes a Bus: it knows the contract and no implementation"},
+	{"aggregate/kafkabus", []string{"aggregate"}, []string{"github.com/segmentio/kafka-go"},
+		"the one place that knows Kafka: whoever runs without it must not pay for its client"},
+	{"api", []string{"keys", "escalation", "breached", "aggregate", "api/client"}, []string{"github.com/go-chi/chi/v5", "github.com/go-json-experiment/json", "golang.org/x/text"},
 		"api speaks HTTP for what is left of it, and reaches no store by itself"},
 	{"api/client", nil, []string{"github.com/go-json-experiment/json"},
 		"a login handler that imports the client must not import the server"},
 	{"api/browsertest", nil, []string{"github.com/chromedp/chromedp", "github.com/chromedp/cdproto"},
 		"drives a browser for tests; it knows nothing of guardd"},
-	{"cmd/guardd", []string{"keys", "keys/redisstore", "escalation", "escalation/captcha", "escalation/delivery", "breached", "api", "cmd/guardd/loginlog"},
+	{"cmd/guardd", []string{"keys", "keys/redisstore", "escalation", "escalation/captcha", "escalation/delivery", "breached", "aggregate", "aggregate/kafkabus", "api", "cmd/guardd/loginlog"},
 		[]string{"go.yaml.in/yaml/v3", "github.com/prometheus/client_golang"},
 		"wiring may know everything of ours, and only the libraries that no other part needs"},
 	{"cmd/guardd/loginlog", nil, nil, "reads old logs; it knows nothing of what is done with them"},
@@ -94,6 +100,8 @@ func TestLayersRefuse(t *testing.T) {
 		"escalation":         {module + "/api", module + "/keys/redisstore", "github.com/redis/go-redis/v9", "net/smtp"},
 		"escalation/deep":    {module + "/cmd/guardd", "net/http"},
 		"escalation/captcha": {"net/smtp", "github.com/wneessen/go-mail"},
+		"aggregate":          {module + "/api", module + "/keys/redisstore", "github.com/segmentio/kafka-go", "net/http"},
+		"aggregate/kafkabus": {module + "/escalation", "github.com/redis/go-redis/v9"},
 		"api":                {module + "/keys/redisstore", "github.com/jackc/pgx/v5"},
 		"api/client":         {module + "/api", module + "/keys"},
 		"keys/redisstore":    {module + "/escalation"},
@@ -117,7 +125,7 @@ func (l *layer) may(imported string) bool {
 		return own == l.folder || slices.Contains(l.own, own)
 	}
 	if !strings.Contains(strings.Split(imported, "/")[0], ".") { // standard library
-		inner := within(l.folder, "keys") || within(l.folder, "escalation")
+		inner := within(l.folder, "keys") || within(l.folder, "escalation") || within(l.folder, "aggregate")
 		return !inner || !slices.Contains(clients, imported) || slices.Contains(l.others, imported)
 	}
 	return slices.ContainsFunc(l.others, func(m string) bool { return within(imported, m) })
