@@ -339,3 +339,41 @@ func TestTheReturnEndsWithItsContext(t *testing.T) {
 	stop()
 	<-done
 }
+
+// What an operator clears is neither granted less here in an outage, nor charged
+// when it is over.
+func TestAClearReachesTheTwinAndWhatIsOwed(t *testing.T) {
+	o := newOutage(t, 2)
+	o.primary.Set(keystest.NotDone)
+	for range 5 {
+		o.take(t)
+	}
+	owed := o.Debts().Owed
+	if owed == 0 {
+		t.Fatal("nothing is owed")
+	}
+	if err := o.ClearHere(t.Context(), []string{"another"}); err != nil || o.Debts().Owed != owed {
+		t.Errorf("another's clear leaves %d debts of %d (%v)", o.Debts().Owed, owed, err)
+	}
+	if err := o.ClearHere(t.Context(), []string{"account"}); err != nil || o.Debts().Owed != 0 {
+		t.Errorf("a clear leaves %d debts (%v)", o.Debts().Owed, err)
+	}
+	if left := o.left(t, o.local); left != 20 {
+		t.Errorf("the twin has %d left", left)
+	}
+	// One that was sent and not answered goes out again as nothing.
+	o.take(t)
+	o.Return(t.Context())
+	if _, err := o.shared.Clear(t.Context(), []string{"account"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := o.ClearHere(t.Context(), []string{"account"}); err != nil {
+		t.Fatal(err)
+	}
+	o.primary.Set(keystest.Healthy)
+	for o.Return(t.Context()) {
+	}
+	if left := o.left(t, o.shared); left != 20 || o.Debts().Owed != 0 {
+		t.Errorf("afterwards the shared store has %d left, and is owed %d", left, o.Debts().Owed)
+	}
+}
