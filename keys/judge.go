@@ -77,10 +77,12 @@ func validKeys(r *Rules, keys []string) error {
 func badAsk(why string) error { return fmt.Errorf("%w: %s", ErrAsk, why) }
 
 // Cell is the stored state of one limit: Spent units against a capacity of
-// Units units, by LimitSpec.ID.
+// Units units, by LimitSpec.ID. Stamp is the bucket's, when 0, or an earlier one
+// of a cell that is kept for others.
 type Cell struct {
 	ID           uint32
 	Spent, Units int64
+	Stamp        int64
 }
 
 // Bucket is the stored state of one tier. A nil *Bucket is a full one.
@@ -103,6 +105,51 @@ func (b *Bucket) cell(id uint32, at int) (Cell, bool) {
 		}
 	}
 	return Cell{}, false
+}
+
+// stamp is when c was counted.
+func (b *Bucket) stamp(c *Cell) int64 {
+	if c.Stamp != 0 {
+		return c.Stamp
+	}
+	return b.Stamp
+}
+
+// Cells of limits that are not in force here may be in force elsewhere: in the
+// policy of an instance of another version, beside this one while a fleet is
+// updated, or in the next reload of this one. Nobody here knows how they refill,
+// so they are kept as they are with the time they were counted at, for who knows
+// them to bring to the present; dropping them would grant their limits anew with
+// every guess made elsewhere.
+const (
+	// MaxKept is how many cells a bucket keeps for others.
+	MaxKept = 8
+	// MaxCells is how many cells a bucket has.
+	MaxCells = MaxLimits + MaxKept
+	// KeptLifetime is how long a cell is kept after it was last counted by
+	// someone who knows its limit: three times what the default policy's slowest
+	// limit needs to be full.
+	KeptLifetime = 30 * Day
+)
+
+// keep adds to b, which has the cells of all limits in force, what old has for
+// others.
+func (b *Bucket) keep(old *Bucket) {
+	if old == nil {
+		return
+	}
+	own := len(b.Cells)
+	for i := range old.Cells {
+		c := old.Cells[i]
+		c.Stamp = min(old.stamp(&c), b.Stamp) // a clock that was mended is mended for all
+		if _, known := b.cell(c.ID, i); known || c.Spent == 0 || b.Stamp-c.Stamp >= KeptLifetime {
+			continue
+		}
+		if len(b.Cells)-own == MaxKept {
+			return
+		}
+		b.Cells = append(b.Cells, c)
+	}
 }
 
 // facts is what a store holds about one Ask at one moment.
@@ -186,7 +233,11 @@ func settle(a *Ask, f *facts, now int64, ans *Answer) {
 			la.Left = la.Limit.Units()
 			if c, ok := b.cell(spec.Limits[la.Index].id, la.Index); ok {
 				w.rescaled = w.rescaled || c.Units != la.Limit.Units()
-				la.Left -= la.Limit.Spent(c.Spent, c.Units, passed)
+				since := passed
+				if c.Stamp != 0 {
+					since = max(w.stamp-c.Stamp, 0)
+				}
+				la.Left -= la.Limit.Spent(c.Spent, c.Units, since)
 			}
 		}
 	}
@@ -374,19 +425,19 @@ func take(a *Ask, ans *Answer) {
 }
 
 // after is the bucket of tier t as it is to be stored when ans.tiers[t].write
-// is set, and when it will be full again; cells is reused. Every limit in force
-// has a cell; those that are no longer in the rules, or not in force, are
-// dropped.
-func (ans *Answer) after(r *Rules, t int, cells []Cell) (b Bucket, full int64) {
+// is set, and when it will be full again; old is what was stored, cells is
+// reused. Every limit in force has a cell.
+func (ans *Answer) after(r *Rules, t int, old *Bucket, cells []Cell) (b Bucket, full int64) {
 	b = Bucket{Stamp: ans.tiers[t].stamp, Distrust: ans.tiers[t].distrust, Cells: cells[:0]}
 	full = b.Stamp
 	for i := range ans.Limits {
 		if l := &ans.Limits[i]; l.Tier == t && l.counted {
 			u := l.Limit.Units()
-			b.Cells = append(b.Cells, Cell{r.tiers[t].Limits[l.Index].id, u - l.Left, u})
+			b.Cells = append(b.Cells, Cell{ID: r.tiers[t].Limits[l.Index].id, Spent: u - l.Left, Units: u})
 			full = max(full, b.Stamp+ceilDiv(u-l.Left, l.Limit.Count))
 		}
 	}
+	b.keep(old)
 	return b, full
 }
 
@@ -394,7 +445,7 @@ func (ans *Answer) after(r *Rules, t int, cells []Cell) (b Bucket, full int64) {
 // is to be stored when gave, the number of limits that got something, is above
 // 0. cells is reused.
 //
-// A bucket gone since, or one whose stamp is before the attempt's, is not the
+// A bucket gone since, or one counted before the attempt, is not the
 // bucket that the attempt took from (taking leaves a stamp at or after the
 // attempt's): it was lost, or a broken clock was taken back and refill has
 // been counting since then. Nothing is given back to it.
@@ -416,12 +467,16 @@ func giveBack(ret *Return, t int, f *InForce, b *Bucket, now int64, cells []Cell
 		if !counted {
 			continue
 		}
-		c := Cell{ID: spec.Limits[i].id, Units: l.Units()}
+		c, at := Cell{ID: spec.Limits[i].id, Units: l.Units()}, b.Stamp
 		if stored, ok := b.cell(c.ID, i); ok {
-			c.Spent = l.Spent(stored.Spent, stored.Units, passed)
+			since := passed
+			if stored.Stamp != 0 {
+				at, since = stored.Stamp, max(stamp-stored.Stamp, 0)
+			}
+			c.Spent = l.Spent(stored.Spent, stored.Units, since)
 		}
 		for _, took := range ret.Took {
-			if took.Tier != spec.Tier || took.Limit != c.ID {
+			if took.Tier != spec.Tier || took.Limit != c.ID || at < ret.Stamp {
 				continue
 			}
 			if back := min(l.Back(took.In, max(now-ret.Stamp, 0)), c.Spent); back > 0 {
@@ -432,5 +487,6 @@ func giveBack(ret *Return, t int, f *InForce, b *Bucket, now int64, cells []Cell
 		after.Cells = append(after.Cells, c)
 		full = max(full, stamp+ceilDiv(c.Spent, l.Count))
 	}
+	after.keep(b)
 	return after, full, gave
 }

@@ -100,8 +100,8 @@ type work struct {
 	facts   facts
 	tiers   [MaxTiers]hash
 	buckets [MaxTiers]Bucket
-	cells   [MaxTiers][MaxLimits]Cell
-	after   [MaxLimits]Cell
+	cells   [MaxTiers][MaxCells]Cell
+	after   [MaxCells]Cell
 	place   hash
 	proof   hash
 	request hash
@@ -255,7 +255,7 @@ func (m *Memory) store(w *work, a *Ask, ans *Answer, own int64) {
 		if !ans.tiers[t].write {
 			continue
 		}
-		b, full := ans.after(a.Rules, t, w.after[:])
+		b, full := ans.after(a.Rules, t, w.facts.buckets[t], w.after[:])
 		tab := &m.shard(w.tiers[t]).buckets
 		tab.sweep(tidySweep, own-Slack) // what nobody asks for again goes in time, as keys with a TTL do
 		tab.write(w.tiers[t], &b, own+max(full-ans.Now, 0), w.facts.overflow[t])

@@ -10,7 +10,8 @@ package keys
 type hash [2]uint64
 
 // An entry is a run of words: the hash, the stamp, word entryMeta, then spent
-// and units of each cell, then the cells' IDs, two to a word.
+// and units of each cell, then the cells' IDs, two to a word. A cell with a stamp
+// of its own comes after one with the ID 0, which no limit has, that bears it.
 const (
 	entryStamp = 2
 	entryMeta  = 3 // when full again by the twin's own clock, and two flags
@@ -25,17 +26,23 @@ const (
 
 func entryWords(cells int) int { return entryCells + 2*cells + (cells+1)/2 }
 
+const (
+	maxWidth = MaxLimits + 2*MaxKept
+	slotBits = 27 // of an index slot; the rest are an entry's width less one
+)
+
 // table holds the buckets of one shard. A zero index slot is free; others hold
-// the number of cells less one in 4 bits, and the entry's slot plus one.
+// the entry's width (cells, and one more for each with a stamp of its own) less
+// one, and its slot plus one.
 type table struct {
 	index  []uint32
 	live   int // buckets of one key
 	shared int // overflow buckets
 	hand   int // where the next sweep of the index begins
-	slabs  [MaxLimits]slab
+	slabs  [maxWidth]slab
 }
 
-// slab holds the entries with the same number of cells.
+// slab holds the entries of the same width.
 type slab struct {
 	chunks [][]uint64
 	used   uint32 // slots handed out so far
@@ -43,7 +50,7 @@ type slab struct {
 }
 
 func (t *table) entry(ref uint32) []uint64 {
-	class, slot := ref>>28, ref&(1<<28-1)-1
+	class, slot := ref>>slotBits, ref&(1<<slotBits-1)-1
 	n := uint32(entryWords(int(class) + 1))
 	return t.slabs[class].chunks[slot/chunkEntries][slot%chunkEntries*n:][:n:n]
 }
@@ -62,14 +69,23 @@ func (t *table) find(h hash) int {
 	return -1
 }
 
-// read unpacks the bucket at an index position. cells is reused.
+// width is the number of cells of an entry.
+func width(ref uint32) int { return int(ref>>slotBits) + 1 }
+
+// read unpacks the bucket at an index position. cells, of MaxCells, is reused.
 func (t *table) read(at int, cells []Cell) Bucket {
 	ref := t.index[at]
-	e, n := t.entry(ref), int(ref>>28)+1
-	b := Bucket{Stamp: int64(e[entryStamp]), Distrust: e[entryMeta]&metaDistrust != 0, Cells: cells[:n]}
-	for i := range b.Cells {
-		id := uint32(e[entryCells+2*n+i/2] >> (i % 2 * 32))
-		b.Cells[i] = Cell{id, int64(e[entryCells+2*i]), int64(e[entryCells+2*i+1])}
+	e, n := t.entry(ref), width(ref)
+	b := Bucket{Stamp: int64(e[entryStamp]), Distrust: e[entryMeta]&metaDistrust != 0, Cells: cells[:0]}
+	stamp := int64(0)
+	for i := range n {
+		id, spent := uint32(e[entryCells+2*n+i/2]>>(i%2*32)), int64(e[entryCells+2*i])
+		if id == 0 {
+			stamp = spent
+			continue
+		}
+		b.Cells = append(b.Cells, Cell{id, spent, int64(e[entryCells+2*i+1]), stamp})
+		stamp = 0
 	}
 	return b
 }
@@ -77,20 +93,20 @@ func (t *table) read(at int, cells []Cell) Bucket {
 // write stores b, which will be full again at full by the twin's own clock.
 // An entry keeps the later of its old and new such times, because limits may
 // change back; only a stamp that went back (a broken clock was mended) starts
-// anew.
+// anew, unless something is kept for others.
 func (t *table) write(h hash, b *Bucket, full int64, shared bool) {
-	at := t.find(h)
+	at, n := t.find(h), b.width()
 	if at >= 0 {
 		old := t.entry(t.index[at])
-		if int64(old[entryStamp]) <= b.Stamp {
+		if int64(old[entryStamp]) <= b.Stamp || n > len(b.Cells) {
 			full = max(full, int64(old[entryMeta]>>metaFull))
 		}
-		if int(t.index[at]>>28)+1 != len(b.Cells) {
+		if width(t.index[at]) != n {
 			t.release(t.index[at])
-			t.index[at] = t.reserve(len(b.Cells))
+			t.index[at] = t.reserve(n)
 		}
 	} else {
-		at = t.insert(h, t.reserve(len(b.Cells)))
+		at = t.insert(h, t.reserve(n))
 		if shared {
 			t.shared++
 		} else {
@@ -101,7 +117,7 @@ func (t *table) write(h hash, b *Bucket, full int64, shared bool) {
 }
 
 func (t *table) pack(ref uint32, h hash, b *Bucket, full int64, shared bool) {
-	e, n := t.entry(ref), len(b.Cells)
+	e, n := t.entry(ref), width(ref)
 	meta := uint64(max(full, 0)) << metaFull
 	if b.Distrust {
 		meta |= metaDistrust
@@ -111,15 +127,32 @@ func (t *table) pack(ref uint32, h hash, b *Bucket, full int64, shared bool) {
 	}
 	e[0], e[1], e[entryStamp], e[entryMeta] = h[0], h[1], uint64(b.Stamp), meta
 	clear(e[entryCells+2*n:])
-	for i, c := range b.Cells {
-		e[entryCells+2*i], e[entryCells+2*i+1] = uint64(c.Spent), uint64(c.Units)
-		e[entryCells+2*n+i/2] |= uint64(c.ID) << (i % 2 * 32)
+	at := 0
+	for _, c := range b.Cells {
+		if c.Stamp != 0 {
+			e[entryCells+2*at], e[entryCells+2*at+1] = uint64(c.Stamp), 0
+			at++
+		}
+		e[entryCells+2*at], e[entryCells+2*at+1] = uint64(c.Spent), uint64(c.Units)
+		e[entryCells+2*n+at/2] |= uint64(c.ID) << (at % 2 * 32)
+		at++
 	}
 }
 
-// reserve hands out an entry for n cells.
+// width is how many cells of an entry b takes.
+func (b *Bucket) width() int {
+	n := len(b.Cells)
+	for i := range b.Cells {
+		if b.Cells[i].Stamp != 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// reserve hands out an entry of width n.
 func (t *table) reserve(n int) uint32 {
-	s, class := &t.slabs[n-1], uint32(n-1)<<28
+	s, class := &t.slabs[n-1], uint32(n-1)<<slotBits
 	if slot := s.free; slot != 0 {
 		s.free = uint32(t.entry(class | slot)[0])
 		return class | slot
@@ -132,9 +165,9 @@ func (t *table) reserve(n int) uint32 {
 }
 
 func (t *table) release(ref uint32) {
-	s := &t.slabs[ref>>28]
+	s := &t.slabs[ref>>slotBits]
 	t.entry(ref)[0] = uint64(s.free)
-	s.free = ref & (1<<28 - 1)
+	s.free = ref & (1<<slotBits - 1)
 }
 
 // insert puts a new hash into the index, which stays at most three quarters

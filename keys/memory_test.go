@@ -23,7 +23,8 @@ func TestTableIsAMap(t *testing.T) {
 			} else {
 				b := Bucket{Stamp: rapid.Int64Range(0, MaxExact).Draw(t, "stamp"), Distrust: rapid.Bool().Draw(t, "distrust")}
 				for i := range rapid.IntRange(1, 4).Draw(t, "cells") {
-					b.Cells = append(b.Cells, Cell{uint32(i) << 28, rapid.Int64Range(0, MaxExact).Draw(t, "spent"), MaxExact})
+					b.Cells = append(b.Cells, Cell{uint32(i+1) << 28, rapid.Int64Range(0, MaxExact).Draw(t, "spent"), MaxExact,
+						max(0, rapid.Int64Range(-5, 5).Draw(t, "a stamp of its own"))})
 				}
 				tab.write(h, &b, MaxExact, false)
 				model[h] = b
@@ -36,7 +37,7 @@ func TestTableIsAMap(t *testing.T) {
 				if at < 0 {
 					t.Fatalf("%v is gone", h)
 				}
-				if got := tab.read(at, make([]Cell, MaxLimits)); fmt.Sprint(got) != fmt.Sprint(want) {
+				if got := tab.read(at, make([]Cell, MaxCells)); fmt.Sprint(got) != fmt.Sprint(want) {
 					t.Fatalf("%v is %v, not %v", h, got, want)
 				}
 			}

@@ -54,7 +54,7 @@ func (m *Memory) mirrorTier(w *work, a *Ask, ans *Answer, t int, own int64) {
 			continue
 		}
 		u := l.Limit.Units()
-		c := Cell{a.Rules.tiers[t].Limits[l.Index].id, u - l.Left, u}
+		c := Cell{ID: a.Rules.tiers[t].Limits[l.Index].id, Spent: u - l.Left, Units: u}
 		spent = spent || c.Spent > 0
 		b.Cells = append(b.Cells, c)
 		full = max(full, ans.Now+ceilDiv(c.Spent, l.Limit.Count))
@@ -74,10 +74,11 @@ func (m *Memory) mirrorTier(w *work, a *Ask, ans *Answer, t int, own int64) {
 		}
 		b.Distrust = old.Distrust && spent
 		for i := range b.Cells {
-			if c, ok := old.cell(b.Cells[i].ID, i); ok && old.Stamp == b.Stamp && c.Units == b.Cells[i].Units {
+			if c, ok := old.cell(b.Cells[i].ID, i); ok && old.stamp(&c) == b.Stamp && c.Units == b.Cells[i].Units {
 				b.Cells[i].Spent = max(b.Cells[i].Spent, c.Spent)
 			}
 		}
+		b.keep(&old)
 	}
 	if role&DeviceOwn != 0 && a.Device.Issued != 0 {
 		b.Distrust = distrusts(a, ans, b.Distrust)

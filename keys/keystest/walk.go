@@ -43,7 +43,7 @@ var everything = []string{
 	"device none", "device known", "device spent", "device invalid",
 	"proof none", "proof used", "proof expired", "proof spent", "proof too_early", "proof insufficient", "proof invalid",
 	"k", "baseline", "took some only", "gave", "gave some only", "expired", "duplicate", "second outcome", "failures",
-	"clock back", "rules changed", "wrong type", "limit at the bound of loading",
+	"clock back", "rules changed", "kept for others", "wrong type", "limit at the bound of loading",
 }
 
 func (w *walker) met(what string, when bool) {
@@ -273,7 +273,9 @@ func (w *walker) newAsk() (q oracle.Ask, a keys.Account, kind int) {
 
 func (w *walker) take() {
 	q, a, kind := w.newAsk()
+	kept := w.world.Kept
 	want := w.world.Take(q)
+	w.met("kept for others", w.world.Kept > kept)
 	w.note("take %s -> %s", brief(&q), short(&want))
 	w.metAnswer(&q, &want)
 	for _, l := range want.Limits { // with four tokens more it would not load

@@ -5,8 +5,8 @@ local gave = 0
 local took = { sunpack('<' .. string.rep('d', #ARGV[4] / 8), ARGV[4]) }
 for x = 1, #took - 6, 6 do
   local p, q, left = took[x], took[x + 1], took[x + 2] + 1
-  -- A bucket whose stamp is before the attempt's is not the one it took from.
-  if r[p + 6] > 0 and r[p + 6] >= stamp and r[q + 1] > 0 then
+  -- What was counted before the attempt is not the one it took from.
+  if (own and own[q] or r[p + 6]) >= stamp and r[p + 6] > 0 and r[q + 1] > 0 then
     local back = arithmetic().stillCosts(r[q + 3], r[q + 1], took[x + 3], took[x + 4], took[x + 5], now > stamp and now - stamp or 0)
     if back > r[q + 3] - r[left] then back = r[q + 3] - r[left] end
     if back > 0 then

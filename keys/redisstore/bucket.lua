@@ -145,12 +145,38 @@ local function arithmetic()
     end
   end
 
-  -- The cell of a limit that is not where it was: spent and units, or nil.
+  -- The cell of a limit that is not where it was: spent, units and, if it was
+  -- kept for others, its time; or nil.
   function A.find(v, id)
+    local own
     for at = 9, #v, 18 do
       local i, spent, units = struct.unpack('<I4I7I7', v, at)
-      if i == id then return spent, units end
+      if i == id then return spent, units, own end
+      own = i == 0 and spent or nil
     end
+  end
+
+  -- Bucket.keep: the cells of v to be kept for others beside those of tier p.
+  function A.kept(v, r, p)
+    local known, out, n, own = {}, '', 0, nil
+    for q = p + 7, p + 7 * r[p + 1], 7 do
+      if r[q + 1] > 0 then known[r[q]] = true end
+    end
+    for at = 9, #v, 18 do
+      local id, spent, units = struct.unpack('<I4I7I7', v, at)
+      if id == 0 then
+        own = spent
+      else
+        local stamp = own or r[p + 6]
+        own = nil
+        if stamp > r[p + 3] then stamp = r[p + 3] end -- a clock that was mended is mended for all
+        if n < 8 and spent > 0 and not known[id] and r[p + 3] - stamp < 2592000000000 then
+          n = n + 1
+          out = out .. struct.pack('<I4I7I7I4I7I7', 0, stamp, 0, id, spent, units)
+        end
+      end
+    end
+    return out
   end
 
   -- Sets a mark that bears its end of life, till; the TTL only tidies up.

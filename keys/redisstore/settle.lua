@@ -6,7 +6,8 @@
 --   1 shape   2 tiers   3 limits   4 delay base   5 delay max
 --   6-9 effect of each posture: floor + 4 (not counted) + 8 x divisor
 --   then each tier p: p role   p+1 limits   p+2 to be written   p+3 stamp
---     p+4 distrust   p+5 rescaled   p+6 stamp as it was, 0: nothing stored
+--     p+4 distrust   p+5 1 rescaled, 2 maybe some of others   p+6 stamp as it
+--     was, 0: nothing stored
 --     and its limits q: q id   q+1 count (not above 0: not counted)
 --       q+2 period   q+3 units   q+4 q+5 q+6 delay, captcha, verify begin at so
 --       many units left (-1 never, -2 less than needed)
@@ -18,7 +19,9 @@
 --
 -- A stored tier is '<BI7' (2 + distrust, stamp) and '<I4I7I7' (id, spent,
 -- units) a limit: 44 bytes for two limits, the most that Redis keeps in one
--- allocation with its header. Anything else counts as missing.
+-- allocation with its header. What is kept for others (keys/judge.go, Bucket.keep)
+-- follows: a limit that bears its time, with the id 0, which none has, before
+-- each. Anything else counts as missing.
 
 local r = { sunpack(ARGV[3], ARGV[2]) }
 local tiers, limits, last = r[2], r[3], #r - 1
@@ -30,7 +33,7 @@ local effect = r[6 + posture]
 local k1 = v[iK1] and arithmetic().learned(v[iK1], now) or 1
 local k2 = v[iK2] and arithmetic().learned(v[iK2], now) or 1
 
-local p, o, T = 10, results, nil
+local p, o, T, own = 10, results, nil, nil -- own: the times of what was kept for others, by limit
 for t = first, first + tiers - 1 do
   local role, end_ = r[p], p + 7 * r[p + 1]
   if role >= 2 and role < 16 then
@@ -52,7 +55,7 @@ for t = first, first + tiers - 1 do
   local value, passed = v[t], 0
   local head, stamp, id, spent, from, at
   if value then
-    if #value >= 26 and #value <= 296 and (#value - 8) % 18 == 0 then
+    if #value >= 26 and #value <= 584 and (#value - 8) % 18 == 0 then
       head, stamp, id, spent, from, at = sunpack('<BI7I4I7I7', value)
     end
     if head == 2 or head == 3 then
@@ -87,22 +90,33 @@ for t = first, first + tiers - 1 do
     if count > 0 then
       local left = r[q + 3]
       if value then
-        local s, u = spent, from
-        if id ~= r[q] then s, u = arithmetic().find(value, r[q]) end
+        local s, u, since = spent, from, passed
+        if id ~= r[q] then
+          local was
+          id, r[p + 5] = nil, 2
+          s, u, was = arithmetic().find(value, r[q])
+          if was then
+            since = stamp > was and stamp - was or 0
+            own = own or {}
+            own[q] = was
+          end
+        end
         if s then
           if u ~= left then
             s = arithmetic().rescale(s, u, left)
-            r[p + 5] = 1
+            if r[p + 5] == 0 then r[p + 5] = 1 end
           elseif s > left then
             s = left
           end
           -- Limit.Spent: only compared where it may leave the exact range, and
           -- rounding is monotone: there it is above what is spent for certain.
-          local back = passed * count
+          local back = since * count
           if back < s then left = left - s + back end
         end
       end
       r[o], r[o + 1] = 1, left
+    elseif value then
+      id, r[p + 5] = nil, 2
     end
     o = o + 2
     if id and q < end_ then
@@ -113,5 +127,6 @@ for t = first, first + tiers - 1 do
       end
     end
   end
+  if value and #value ~= 8 + 18 * r[p + 1] then r[p + 5] = 2 end
   p = end_ + 7
 end

@@ -18,7 +18,7 @@ for t = first, first + tiers - 1 do
     ms = ms - ms % 1 + 1
     q = p + 7
     if write then
-      if r[p + 5] == 1 then
+      if r[p + 5] > 0 then
         local had = call('PTTL', key) -- the longer of old and new time to full
         if had > ms then ms = had end
       end
@@ -35,6 +35,7 @@ for t = first, first + tiers - 1 do
           q = q + 7
         end
       end
+      if r[p + 5] == 2 then value = value .. arithmetic().kept(v[t], r, p) end
       call('SET', key, value, 'PX', sformat('%d', ms))
     elseif us >= 0 then
       call('PEXPIRE', key, sformat('%d', ms))

@@ -285,6 +285,30 @@ func TestTTLFollowsTheLongerTimeToFullWhenALimitChanges(t *testing.T) {
 	}
 }
 
+func TestTTLIsAlsoThatOfWhatIsKeptForOthers(t *testing.T) {
+	s := open(t, redistest.Start(t))
+	here := login(t, limit(t, 10, 1, 30*24*time.Hour))
+	there, err := keys.NewRules([]keys.TierSpec{{Tier: keys.TierAccount, Limits: []keys.LimitSpec{
+		{Name: "other", Limit: limit(t, 10, 1, time.Second), Steps: keys.NoSteps}}}}, [4]keys.Effect{}, keys.Pace{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := ask(here, now)
+	ans := take(t, s, a)
+	one, before := spent(&ans), ttl(t, s, a.Keys[0])
+	for range 3 { // more writes make it neither shorter nor longer
+		b := ask(there, now)
+		b.Keys = a.Keys[:1]
+		take(t, s, b)
+		if d := ttl(t, s, a.Keys[0]); d < before-time.Minute || d > before {
+			t.Errorf("written by who does not know the limit it lives %s, before it was %s", d, before)
+		}
+	}
+	if ans := take(t, s, ask(here, now)); spent(&ans) != 2*one {
+		t.Errorf("%d units are spent by two tokens of %d", spent(&ans), one)
+	}
+}
+
 func TestMissingTTLIsHealed(t *testing.T) {
 	s := open(t, redistest.Start(t))
 	rules := login(t, limit(t, 1, 1, time.Hour))

@@ -84,7 +84,7 @@ func (w *World) back(r *Return) (gave int) {
 				longest = maxRat(longest, wholeUp(l.toFull()))
 			}
 		}
-		passed, stamp, _ := clock(old.stamp, r.Now, longest)
+		_, stamp, _ := clock(old.stamp, r.Now, longest)
 		b := bucket{stamp, old.distrust, map[string]cell{}}
 		n := 0
 		for i, s := range t.Limits {
@@ -92,12 +92,12 @@ func (w *World) back(r *Return) (gave int) {
 			if !counted {
 				continue
 			}
-			spent := new(big.Int)
+			spent, at := new(big.Int), old.stamp
 			if c, ok := old.cells[s.Name]; ok {
-				spent = spentNow(c, l, passed)
+				spent, at = spentNow(c, l, max(stamp-c.at, 0)), c.at
 			}
 			for _, took := range r.Took {
-				if took.Kind != t.Kind || took.Name != s.Name {
+				if took.Kind != t.Kind || took.Name != s.Name || at < r.Stamp {
 					continue
 				}
 				back := stillCosts(took.In, l, max(r.Now-r.Stamp, 0))
@@ -109,8 +109,9 @@ func (w *World) back(r *Return) (gave int) {
 					n++
 				}
 			}
-			b.cells[s.Name] = cell{spent, l.units()}
+			b.cells[s.Name] = cell{spent, l.units(), stamp}
 		}
+		b.others(old)
 		if n > 0 {
 			w.buckets[r.Keys[ti]] = &b
 			gave += n

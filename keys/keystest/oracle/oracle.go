@@ -29,6 +29,7 @@ const (
 const (
 	second  = 1_000_000
 	day     = 24 * 3600 * second
+	kept    = 30 * day // a limit that nobody here knows
 	maxK    = 40
 	exact   = 1 << 53
 	divisor = 64
@@ -136,6 +137,7 @@ type State struct {
 type cell struct {
 	spent *big.Int // units
 	units *big.Int
+	at    int64 // when it was counted
 }
 
 type bucket struct {
@@ -155,6 +157,10 @@ type first struct {
 
 // World is everything that a store holds.
 type World struct {
+	// Kept counts the takes from a limit that a bucket had kept while it was
+	// written by who did not know it.
+	Kept int
+
 	buckets  map[string]*bucket
 	states   map[string]State
 	suspects map[string]int64
@@ -169,7 +175,7 @@ type World struct {
 
 // New returns an empty world.
 func New() *World {
-	return &World{map[string]*bucket{}, map[string]State{}, map[string]int64{}, map[string]kUntil{}, map[string]int64{},
+	return &World{0, map[string]*bucket{}, map[string]State{}, map[string]int64{}, map[string]kUntil{}, map[string]int64{},
 		map[string]int64{}, map[string]int64{}, map[string]first{}, map[string]string{}, map[string][]int64{}}
 }
 

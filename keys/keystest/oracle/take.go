@@ -111,6 +111,19 @@ func (r *Rules) limit(t *Tier, i int, posture int, baseline Limit, k [2]int64) (
 	return l, true
 }
 
+// others adds to a bucket the limits that are not in force here, as they were.
+func (b *bucket) others(old *bucket) {
+	if old == nil {
+		return
+	}
+	for name, c := range old.cells {
+		c.at = min(c.at, b.stamp)
+		if _, known := b.cells[name]; !known && c.spent.Sign() > 0 && b.stamp-c.at < kept {
+			b.cells[name] = c
+		}
+	}
+}
+
 // spentNow keeps the spent fraction when the capacity has changed, rounded up,
 // and lets refill repay.
 func spentNow(c cell, l Limit, passed int64) *big.Int {
@@ -158,10 +171,9 @@ func (v *view) present() {
 		}
 		old := v.buckets[v.a.Keys[ti]]
 		b := bucket{stamp: v.a.Now}
-		var passed int64
 		if old != nil {
 			var broken bool
-			passed, b.stamp, broken = clock(old.stamp, v.a.Now, longest)
+			_, b.stamp, broken = clock(old.stamp, v.a.Now, longest)
 			b.distrust = old.distrust
 			v.dirty[ti] = broken && any
 		}
@@ -173,7 +185,10 @@ func (v *view) present() {
 			left := l.Limit.units()
 			if old != nil {
 				if c, ok := old.cells[t.Limits[l.Index].Name]; ok {
-					left.Sub(left, spentNow(c, l.Limit, passed))
+					if c.at < old.stamp {
+						v.Kept++
+					}
+					left.Sub(left, spentNow(c, l.Limit, max(b.stamp-c.at, 0)))
 				}
 			}
 			l.Left = left.Int64()
@@ -396,9 +411,10 @@ func (v *view) write() {
 		for i := range v.ans.Limits {
 			if l := &v.ans.Limits[i]; l.Tier == ti && l.counted {
 				u := l.Limit.units()
-				b.cells[v.tier(l).Limits[l.Index].Name] = cell{new(big.Int).Sub(u, num(l.Left)), u}
+				b.cells[v.tier(l).Limits[l.Index].Name] = cell{new(big.Int).Sub(u, num(l.Left)), u, b.stamp}
 			}
 		}
+		b.others(v.buckets[v.a.Keys[ti]])
 		v.buckets[v.a.Keys[ti]] = &b
 	}
 	if v.ans.Proof == "used" && !v.a.Shadow && v.a.Cost > 0 {
