@@ -11,6 +11,7 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"github.com/guardd/guardd/api"
+	"github.com/guardd/guardd/escalation"
 )
 
 func document(t testing.TB) *openapi3.T {
@@ -93,6 +94,8 @@ func TestTheDocumentsWordsAreTheCodes(t *testing.T) {
 		{"posture", words("AttemptResponse", "posture"), texts(postures)},
 		{"rung", words("TierLevel", "rung"), texts(rungs)},
 		{"outcome", words("OutcomeRequest", "outcome"), outcomes},
+		{"advice", words("OutcomeResponse", "advice"), escalation.Advices},
+		{"an outcome's proof_error", words("OutcomeResponse", "proof_error"), texts(proofErrors)},
 	} {
 		if !slices.Equal(row.got, row.want) {
 			t.Errorf("%s: documented %q, in code %q", row.name, row.got, row.want)

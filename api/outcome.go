@@ -20,6 +20,7 @@ func (s *service) outcome(ctx context.Context, key *Key, q *client.OutcomeReques
 	return &client.OutcomeResponse{
 		Recorded: r.Recorded, Duplicate: r.Duplicate, AttemptError: r.AttemptError,
 		Device: r.Device, DeviceExpiresAt: utc(r.DeviceExpires), Advice: r.Advice,
+		ProofError: string(r.ProofError), Challenge: challenge(r.Challenge),
 	}, nil
 }
 

@@ -162,6 +162,12 @@ type Report struct {
 	Outcome          string // one of the seven words
 	Device           string // the browser's old token, optional
 	PasswordBreached bool
+	// Proof finishes a success that is held for a confirmed code (Recorded.Held):
+	// it must be such a code's. Where nothing is held it does nothing.
+	Proof string
+	// ReturnURL is where the page of the challenge of a held success sends the
+	// visitor back to; only origins that the realm allows.
+	ReturnURL string
 }
 
 // Recorded is the answer to a Report.
@@ -171,9 +177,18 @@ type Recorded struct {
 	AttemptError  string // "expired", or ""
 	Device        string // after success
 	DeviceExpires time.Time
-	Advice        []string // reset_password, notify_user
-	Degraded      bool
-	// For events, logs and metrics.
+	Advice        []string // closed set: Advice...
+	// Held: the password was right and has leaked, and the policy has unknown
+	// devices show that they are the owner's. Challenge asks for it. Nothing is
+	// minted until the success is reported again with its Proof; ProofError is
+	// why the one that was shown did not do.
+	Held       bool
+	ProofError ProofError
+	Challenge  *Challenge
+	Degraded   bool
+	// For events, logs and metrics. Breached was said with the attempt or the
+	// report, whatever the outcome.
+	Breached    bool
 	Realm, Flow string
 	Account     keys.Account
 	Outcome     keys.Outcome
@@ -183,4 +198,8 @@ type Recorded struct {
 const (
 	AdviceResetPassword = "reset_password"
 	AdviceNotifyUser    = "notify_user"
+	AdviceVerify        = "verify"
 )
+
+// Advices lists all of them, for documents.
+var Advices = []string{AdviceResetPassword, AdviceVerify, AdviceNotifyUser}

@@ -179,6 +179,7 @@ func (g *Guard) sealAttempt(v *visit, r *Verdict, rules *keys.Rules, ans *keys.A
 	t := attemptToken{
 		scope: v.scope, id: ans.ID, account: v.account, ip: v.ip, stamp: ans.Now,
 		listed: v.listed == allowed, breached: v.a.PasswordBreached, degraded: ans.Degraded, instance: g.c.Instance,
+		familiar: ans.Familiar,
 	}
 	if ans.Device == keys.DeviceKnown && v.device != nil { // a repeat may come to an instance without the device's secret
 		t.device, t.deviceID = true, v.device.id

@@ -51,6 +51,8 @@ type Realm struct {
 	// StoreGone is login's (Flow.StoreGone) where it does not say otherwise. Default
 	// local.
 	StoreGone string `yaml:"store_gone,omitempty"`
+	// Breached is login's (Flow.Breached) where it does not say otherwise.
+	Breached Breached `yaml:"breached,omitempty"`
 	// Postures say what elevated, high and critical do.
 	Postures map[string]*Effect `yaml:"postures,omitempty"`
 	// Flows holds login and, where they differ from it, otp, reset, signup.
@@ -93,6 +95,9 @@ type Flow struct {
 	// gone: local (the ladder, at this instance's share), challenge (a captcha) or
 	// closed (a code). Known devices keep passing. Default: login's, and the realm's for that.
 	StoreGone string `yaml:"store_gone,omitempty"`
+	// Breached says what a success with a breached password leads to. Default:
+	// login's, and the realm's for that.
+	Breached Breached `yaml:"breached,omitempty"`
 	// Limits are laid over the default table row by row, by tier and name:
 	// what a row leaves out stays as it was.
 	Limits []Limit `yaml:"limits,omitempty"`

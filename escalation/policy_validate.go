@@ -83,6 +83,9 @@ func (r *Realm) validate(path string, faults *Faults) (*Realm, *realmRules) {
 		full.StoreGone = "local"
 	}
 	checkStoreGone(full.StoreGone, path+".store_gone", faults)
+	if full.Breached.Verify == nil {
+		full.Breached.Verify = new(bool)
+	}
 	full.Flows = full.validFlows(path, effects, c, faults)
 	return &full, c
 }
@@ -96,7 +99,7 @@ func (r *Realm) validFlows(realm string, effects [4]keys.Effect, c *realmRules, 
 		}
 	}
 	flows := map[string]*Flow{}
-	base := &Flow{Delay: defaultDelay(), StoreGone: r.StoreGone, Limits: defaultTable()}
+	base := &Flow{Delay: defaultDelay(), StoreGone: r.StoreGone, Breached: r.Breached, Limits: defaultTable()}
 	for i, name := range Flows { // login is first
 		given, full := r.Flows[name], base
 		if _, ok := r.Flows[name]; ok || name == DefaultFlow {
@@ -145,7 +148,7 @@ func validPostures(given map[string]*Effect, path string, faults *Faults) (map[s
 
 // over lays f over base, row by row.
 func (f *Flow) over(base *Flow, effects [4]keys.Effect, path string, faults *Faults) *Flow {
-	full := &Flow{Delay: base.Delay, StoreGone: base.StoreGone, Limits: slices.Clone(base.Limits)}
+	full := &Flow{Delay: base.Delay, StoreGone: base.StoreGone, Breached: base.Breached, Limits: slices.Clone(base.Limits)}
 	if f == nil {
 		return full
 	}
@@ -153,6 +156,7 @@ func (f *Flow) over(base *Flow, effects [4]keys.Effect, path string, faults *Fau
 		checkStoreGone(f.StoreGone, path+".store_gone", faults)
 		full.StoreGone = f.StoreGone
 	}
+	full.Breached = f.Breached.or(base.Breached)
 	if !f.Delay.Base.IsZero() {
 		full.Delay.Base = f.Delay.Base
 	}

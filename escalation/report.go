@@ -19,7 +19,13 @@ func (g *Guard) Report(ctx context.Context, r *Report, may func(realm string) bo
 	if err != nil {
 		return nil, err
 	}
-	ret := g.giving(t, realm, outcome)
+	rec := &Recorded{Advice: []string{}, Realm: t.realm, Flow: Flows[t.flow], Account: t.account, Outcome: outcome,
+		Breached: r.PasswordBreached || t.breached}
+	booked, err := g.hold(ctx, rec, t, realm, r)
+	if err != nil {
+		return nil, err
+	}
+	ret := g.giving(t, realm, booked)
 	var rcp keys.Receipt
 	if err := g.c.Store.Give(ctx, ret, &rcp); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrStore, err)
@@ -27,24 +33,21 @@ func (g *Guard) Report(ctx context.Context, r *Report, may func(realm string) bo
 	if rcp.Status == keys.Late {
 		return nil, fmt.Errorf("%w: it came to decide too late", ErrStore)
 	}
-	rec := &Recorded{
-		Recorded: rcp.Recorded, Duplicate: rcp.Duplicate, Degraded: rcp.Degraded, Advice: []string{},
-		Realm: t.realm, Flow: Flows[t.flow], Account: t.account, Outcome: outcome,
-	}
+	rec.Recorded, rec.Duplicate, rec.Degraded = rcp.Recorded, rcp.Duplicate, rcp.Degraded
 	if rcp.Expired {
-		rec.AttemptError = string(ProofExpired)
+		rec.AttemptError, rec.Held, rec.ProofError = string(ProofExpired), false, ""
 		return rec, nil
+	}
+	if rec.Held && rcp.Prior == keys.Success { // it was finished before
+		rec.Held, rec.ProofError, booked = false, "", keys.Success
 	}
 	// A repeated success is answered like the first: its reply may have been
 	// lost on the way.
-	stands := rcp.Recorded || rcp.Duplicate && rcp.Prior == outcome
+	stands := rcp.Recorded || rcp.Duplicate && rcp.Prior == booked
+	rec.Held = rec.Held && stands
 	if outcome == keys.Success && stands {
-		known := g.mint(rec, t, r.Device, rcp.Now)
-		if rcp.Recorded {
-			g.notifySuccess(realm, t, r.Account, known, &rcp)
-		}
-		if r.PasswordBreached || t.breached {
-			rec.Advice = append(rec.Advice, AdviceResetPassword)
+		if err := g.succeeded(rec, t, realm, r, &rcp); err != nil {
+			return nil, err
 		}
 	}
 	// Of an unknown account there is nobody to notify.
@@ -52,6 +55,24 @@ func (g *Guard) Report(ctx context.Context, r *Report, may func(realm string) bo
 		rec.Advice = append(rec.Advice, AdviceNotifyUser)
 	}
 	return rec, nil
+}
+
+// succeeded makes the browser known, or asks whose it is, and says what is to
+// become of a password that has leaked.
+func (g *Guard) succeeded(rec *Recorded, t *attemptToken, realm *liveRealm, r *Report, rcp *keys.Receipt) (err error) {
+	if rec.Breached {
+		rec.Advice = append(rec.Advice, AdviceResetPassword)
+	}
+	if rec.Held {
+		rec.Advice = append(rec.Advice, AdviceVerify)
+		rec.Challenge, err = g.holding(t, realm, r, rcp.Now)
+		return err
+	}
+	known := g.mint(rec, t, r.Device, rcp.Now)
+	if rcp.Recorded {
+		g.notifySuccess(realm, t, r.Account, known, rcp)
+	}
+	return nil
 }
 
 // reported opens and checks a report.
@@ -85,6 +106,9 @@ func (g *Guard) reported(r *Report, known bool, may func(string) bool) (*attempt
 		// A visitor who swaps his own attempt into another's form must not
 		// mint that account a device.
 		faults.Add("account", "wrong_account")
+	}
+	if realm != nil && r.ReturnURL != "" {
+		checkReturnURL(r.ReturnURL, realm.origins, faults)
 	}
 	switch {
 	case r.Outcome == "":

@@ -105,15 +105,15 @@ func TestBadReports(t *testing.T) {
 		field  string
 		reason string
 	}{
-		"no attempt":        {Report{"", alice, "failure", "", false}, "attempt", "empty"},
-		"rubbish":           {Report{"rubbish", alice, "failure", "", false}, "attempt", "invalid"},
-		"bent":              {Report{bend(attempt, 50), alice, "failure", "", false}, "attempt", "invalid"},
-		"a challenge":       {Report{challenge, alice, "failure", "", false}, "attempt", "invalid"},
-		"a realm that went": {Report{gone, alice, "failure", "", false}, "attempt", "invalid"},
-		"another account":   {Report{attempt, bobs, "success", "", false}, "account", "wrong_account"},
-		"no account":        {Report{attempt, "", "success", "", false}, "account", "empty"},
-		"no outcome":        {Report{attempt, alice, "", "", false}, "outcome", "empty"},
-		"no such outcome":   {Report{attempt, alice, "Success", "", false}, "outcome", "unknown"},
+		"no attempt":        {Report{Attempt: "", Account: alice, Outcome: "failure"}, "attempt", "empty"},
+		"rubbish":           {Report{Attempt: "rubbish", Account: alice, Outcome: "failure"}, "attempt", "invalid"},
+		"bent":              {Report{Attempt: bend(attempt, 50), Account: alice, Outcome: "failure"}, "attempt", "invalid"},
+		"a challenge":       {Report{Attempt: challenge, Account: alice, Outcome: "failure"}, "attempt", "invalid"},
+		"a realm that went": {Report{Attempt: gone, Account: alice, Outcome: "failure"}, "attempt", "invalid"},
+		"another account":   {Report{Attempt: attempt, Account: bobs, Outcome: "success"}, "account", "wrong_account"},
+		"no account":        {Report{Attempt: attempt, Account: "", Outcome: "success"}, "account", "empty"},
+		"no outcome":        {Report{Attempt: attempt, Account: alice, Outcome: ""}, "outcome", "empty"},
+		"no such outcome":   {Report{Attempt: attempt, Account: alice, Outcome: "Success"}, "outcome", "unknown"},
 	} {
 		rec, err := w.g.Report(context.Background(), &c.r, nil)
 		var f Faults

@@ -25,6 +25,8 @@ type flowRules struct {
 	flood *keys.Rules // nil: no flood guard
 	pace  keys.Pace
 	gone  keys.Rung // the least while the shared store is gone
+	// holdBreached is Breached.Verify.
+	holdBreached bool
 }
 
 // kind is which tiers an attempt is counted by.
@@ -97,7 +99,7 @@ func (f *Flow) compile(shards int, effects [4]keys.Effect, path string, faults *
 		last.Limits = append(last.Limits, keys.LimitSpec{Name: l.Name, Limit: limit, Steps: l.steps()})
 	}
 	pace := keys.Pace{Base: f.Delay.Base.D.Microseconds(), Max: f.Delay.Max.D.Microseconds()}
-	c := &flowRules{pace: pace, gone: storeGone[f.StoreGone]}
+	c := &flowRules{pace: pace, gone: storeGone[f.StoreGone], holdBreached: *f.Breached.Verify}
 	for k := range c.kinds {
 		c.kinds[k] = newRules(tiers, kind(k).counts, effects, pace, path, faults)
 	}

@@ -45,6 +45,7 @@ type attemptToken struct {
 	device   bool // the known device with deviceID was asked about
 	breached bool
 	degraded bool // answered by the twin of instance
+	familiar bool // the account had signed in from ip
 	deviceID [16]byte
 	instance [8]byte
 	took     []keys.Took
@@ -55,6 +56,8 @@ const (
 	flagDevice
 	flagBreached
 	flagDegraded
+	flagFamiliar
+	flagsEnd
 )
 
 func (t *attemptToken) expires() int64 { return t.stamp + keys.AttemptLifetime }
@@ -67,7 +70,7 @@ func (t *attemptToken) encode() []byte {
 	w.addr(t.ip.Addr())
 	w.num(t.stamp)
 	var flags byte
-	for i, on := range []bool{t.listed, t.device, t.breached, t.degraded} {
+	for i, on := range []bool{t.listed, t.device, t.breached, t.degraded, t.familiar} {
 		if on {
 			flags |= 1 << i
 		}
@@ -99,6 +102,7 @@ func decodeAttempt(b []byte) (*attemptToken, bool) {
 	flags := r.byte()
 	t.listed, t.device = flags&flagListed != 0, flags&flagDevice != 0
 	t.breached, t.degraded = flags&flagBreached != 0, flags&flagDegraded != 0
+	t.familiar = flags&flagFamiliar != 0
 	if t.device {
 		t.deviceID = r.id()
 	}
@@ -111,7 +115,7 @@ func decodeAttempt(b []byte) (*attemptToken, bool) {
 		t.took = append(t.took, k)
 		r.bad = r.bad || !k.In.Exact()
 	}
-	return t, r.done() && ip.IsValid() && flags < flagDegraded<<1 && int(t.flow) < len(Flows)
+	return t, r.done() && ip.IsValid() && flags < flagsEnd && int(t.flow) < len(Flows)
 }
 
 // challengeToken is what a refused visitor can do something about. A wait is

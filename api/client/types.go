@@ -122,7 +122,26 @@ type OutcomeRequest struct {
 	Device  string `json:"device,omitempty"` // the browser's old token
 	// PasswordBreached: the password is known from a leak; Advice then says what to do.
 	PasswordBreached bool `json:"password_breached,omitempty"`
+	// Proof finishes a success that AdviceVerify has held: what its Challenge
+	// gave, with all else as before. Where nothing is held it does nothing.
+	Proof string `json:"proof,omitempty"`
+	// ReturnURL is where the page of that challenge sends the visitor back to;
+	// only origins that the realm allows.
+	ReturnURL string `json:"return_url,omitempty"`
 }
+
+// Advice after an outcome.
+const (
+	// AdviceResetPassword: it was right, and it has leaked: have it changed.
+	AdviceResetPassword = "reset_password"
+	// AdviceVerify comes beside it where the realm says so: somebody on an unknown
+	// device in an unfamiliar place may have it from the leak. Sign nobody in yet:
+	// show OutcomeResponse.Challenge, and report the success again with its proof
+	// within 15 minutes of the attempt.
+	AdviceVerify = "verify"
+	// AdviceNotifyUser: many guesses at the account have failed: tell its owner.
+	AdviceNotifyUser = "notify_user"
+)
 
 // OutcomeResponse is the answer to an OutcomeRequest.
 type OutcomeResponse struct {
@@ -133,7 +152,12 @@ type OutcomeResponse struct {
 	// Device is for the visitor's browser (DeviceCookie); after success only.
 	Device          string    `json:"device,omitempty"`
 	DeviceExpiresAt time.Time `json:"device_expires_at,omitzero"`
-	Advice          []string  `json:"advice"` // reset_password, notify_user; never null
+	Advice          []string  `json:"advice"` // of the Advice words; never null
+	// ProofError is why the proof did not finish a held success, as in
+	// AttemptResponse; else "".
+	ProofError string `json:"proof_error,omitempty"`
+	// Challenge comes with AdviceVerify: a code that only the owner gets.
+	Challenge *Challenge `json:"challenge,omitempty"`
 }
 
 // RevokeRequest makes devices, familiar places and proofs of an account count

@@ -44,7 +44,7 @@ type metrics struct {
 	words    atomic.Pointer[vocabulary]
 
 	attempts, would, reasons, trust, proofErrors *prometheus.CounterVec
-	outcomes                                     *prometheus.CounterVec
+	outcomes, breached                           *prometheus.CounterVec
 	left                                         *prometheus.HistogramVec
 	rungs                                        *prometheus.CounterVec
 	decision                                     *prometheus.HistogramVec
@@ -90,6 +90,7 @@ func newMetrics(p *escalation.Policy, native bool) *metrics {
 	m.trust = counter("guardd_attempt_trust_total", "Attempts answered, by what was known of the visitor: a device, a familiar place, or nothing.", "realm", "flow", "trust")
 	m.proofErrors = counter("guardd_proof_errors_total", "Proofs shown that did not count, by why not.", "realm", "flow", "error")
 	m.outcomes = counter("guardd_outcomes_total", "Outcomes reported, by what was done with them.", "realm", "flow", "outcome", "result")
+	m.breached = counter("guardd_breached_outcomes_total", "Outcomes recorded of attempts whose password was known from a leak.", "realm", "flow", "outcome")
 	m.left = histogram("guardd_tier_left_ratio", "Share of a limit left after an attempt that looked at it.", shares, "flow", "tier", "limit")
 	m.rungs = counter("guardd_tier_rungs_total", "Looks at a limit, by the rung that it asked for.", "flow", "tier", "limit", "rung")
 	m.decision = histogram("guardd_decision_duration_seconds", "Time to decide an attempt, by whether this instance had to decide alone.", latencies, "degraded")
@@ -179,12 +180,18 @@ func (m *metrics) Outcome(r *escalation.Recorded, took time.Duration) {
 	w := m.words.Load()
 	result := "recorded"
 	switch {
+	case r.Held:
+		result = "held"
 	case r.Duplicate:
 		result = "duplicate"
 	case !r.Recorded:
 		result = "expired"
 	}
-	m.outcomes.WithLabelValues(pick(w.realms, r.Realm), pick(w.flows, r.Flow), pick(outcomes, r.Outcome.String()), result).Inc()
+	realm, flow, outcome := pick(w.realms, r.Realm), pick(w.flows, r.Flow), pick(outcomes, r.Outcome.String())
+	m.outcomes.WithLabelValues(realm, flow, outcome, result).Inc()
+	if r.Breached && r.Recorded && !r.Held { // a held one comes again
+		m.breached.WithLabelValues(realm, flow, outcome).Inc()
+	}
 	m.outcome.Observe(took.Seconds())
 }
 
@@ -263,7 +270,8 @@ func (m *metrics) setPolicy(p *escalation.Policy) {
 				m.proofErrors.WithLabelValues(realm, flow, e)
 			}
 			for o := range outcomes {
-				each(func(r string) { m.outcomes.WithLabelValues(realm, flow, o, r) }, "recorded", "duplicate", "expired")
+				each(func(r string) { m.outcomes.WithLabelValues(realm, flow, o, r) }, "recorded", "held", "duplicate", "expired")
+				m.breached.WithLabelValues(realm, flow, o)
 			}
 		}
 	}

@@ -142,6 +142,8 @@ func TestAttemptsAndOutcomesAreCounted(t *testing.T) {
 	m.Attempt(&escalation.Verdict{Realm: "default", Flow: "login", Action: "allow", Would: "verify", Shadow: true, Degraded: true}, time.Millisecond)
 	m.Outcome(&escalation.Recorded{Realm: "default", Flow: "login", Outcome: keys.Success, Recorded: true}, time.Millisecond)
 	m.Outcome(&escalation.Recorded{Realm: "default", Flow: "login", Outcome: keys.Success, Recorded: true, Duplicate: true}, time.Millisecond)
+	m.Outcome(&escalation.Recorded{Realm: "default", Flow: "login", Outcome: keys.Success, Recorded: true, Held: true, Breached: true}, time.Millisecond)
+	m.Outcome(&escalation.Recorded{Realm: "default", Flow: "login", Outcome: keys.Failure, Recorded: true, Breached: true}, time.Millisecond)
 	m.Answered("/v1/attempts", 429, time.Millisecond)
 	for name, got := range map[string]float64{
 		"captcha":   testutil.ToFloat64(m.attempts.WithLabelValues("default", "otp", "captcha")),
@@ -154,6 +156,9 @@ func TestAttemptsAndOutcomesAreCounted(t *testing.T) {
 		"degraded":  testutil.ToFloat64(m.degraded),
 		"recorded":  testutil.ToFloat64(m.outcomes.WithLabelValues("default", "login", "success", "recorded")),
 		"duplicate": testutil.ToFloat64(m.outcomes.WithLabelValues("default", "login", "success", "duplicate")),
+		"held":      testutil.ToFloat64(m.outcomes.WithLabelValues("default", "login", "success", "held")),
+		"leaked":    testutil.ToFloat64(m.breached.WithLabelValues("default", "login", "failure")),
+		"held once": 1 - testutil.ToFloat64(m.breached.WithLabelValues("default", "login", "success")),
 		"4xx":       testutil.ToFloat64(m.requests.WithLabelValues("/v1/attempts", "4xx")),
 	} {
 		if got != 1 {

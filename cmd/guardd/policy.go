@@ -33,6 +33,9 @@ func printPolicy(out io.Writer, p *escalation.Policy) {
 				fmt.Fprintf(w, "  %s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", flow, l.Tier, l.Name,
 					capacity(&l), refill(&l), rung(&l, l.Delay), rung(&l, l.Captcha), rung(&l, l.Verify))
 			}
+			if *f.Breached.Verify {
+				fmt.Fprintf(w, "  %s\tbreached\t\t\t\t\t\tunknown devices\n", flow)
+			}
 			fmt.Fprintf(w, "  %s\tdelay\t\t\t\t%s to %s\t\t\n", flow, text(f.Delay.Base), text(f.Delay.Max))
 		}
 		w.Flush()
