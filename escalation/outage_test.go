@@ -20,10 +20,7 @@ func TestTheStoresClockOutlivesTheStore(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			g, err := New(Config{Store: fallback, Records: fallback, Policy: DefaultPolicy(), Secrets: secrets})
-			if err != nil {
-				t.Fatal(err)
-			}
+			g := NewGuard(t, Config{Store: fallback, Records: fallback, Policy: DefaultPolicy(), Secrets: secrets})
 			f := &fleet{T: t, guards: []*Guard{g}}
 			a := Attempt{Account: "alice", IP: "192.0.2.7"}
 			asked := func() *Verdict {

@@ -69,14 +69,10 @@ func newPosted(t *testing.T, s breakable, instances int) (*fleet, *post) {
 	for range instances {
 		local := keys.NewMemory(keys.MemoryConfig{Buckets: 1 << 14, Marks: 1 << 18, Now: f.clock.Load})
 		fallback := keys.NewFallback(keys.FallbackConfig{Primary: s, Local: local, Instances: instances})
-		g, err := New(Config{
+		g := NewGuard(t, Config{
 			Store: fallback, Records: fallback, Policy: DefaultPolicy(), Secrets: secrets, Instances: instances,
 			Now: f.clock.Load, Renderer: &p.legible, Deliver: map[string]Deliverer{"default": p},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { g.Close(context.Background()) })
 		f.guards = append(f.guards, g)
 	}
 	return f, p

@@ -158,13 +158,10 @@ func newFleet(t *testing.T, s breakable, instances int) *fleet {
 	for range instances {
 		local := keys.NewMemory(keys.MemoryConfig{Buckets: 1 << 14, Marks: 1 << 18, Now: f.clock.Load})
 		fallback := keys.NewFallback(keys.FallbackConfig{Primary: s, Local: local, Instances: instances})
-		g, err := New(Config{
+		g := NewGuard(t, Config{
 			Store: fallback, Records: fallback, Policy: DefaultPolicy(), Secrets: secrets,
 			Instances: instances, Now: f.clock.Load,
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
 		f.guards = append(f.guards, g)
 	}
 	return f

@@ -22,10 +22,7 @@ func TestWhatAnOutageAsksOfUnknownDevicesIsPolicy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := New(Config{Store: fallback, Records: fallback, Policy: p, Secrets: secrets})
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := NewGuard(t, Config{Store: fallback, Records: fallback, Policy: p, Secrets: secrets})
 	f := &fleet{T: t, guards: []*Guard{g}}
 	attempt := func(flow string) Attempt { return Attempt{Account: "alice", IP: "192.0.2.7", Flow: flow} }
 	known := attempt("login")

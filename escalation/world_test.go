@@ -57,11 +57,7 @@ func newWorld(t *testing.T, change ...func(*Config)) *world {
 
 func (w *world) guard(c Config) *Guard {
 	w.Helper()
-	g, err := New(c)
-	if err != nil {
-		w.Fatal(err)
-	}
-	return g
+	return NewGuard(w, c)
 }
 
 // logged gives the realms that have no delivery the one of development.

@@ -14,12 +14,26 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"go.uber.org/goleak"
 )
 
 // TestMain makes this test binary stand for the commands guardd and curl in
 // PATH, so that scripts and snippets drive the real main in processes of its own.
+// It fails when a test has left a goroutine behind.
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"guardd": main, "curl": curl})
+	testscript.Main(leakless{m}, map[string]func(){"guardd": main, "curl": curl})
+}
+
+type leakless struct{ *testing.M }
+
+func (l leakless) Run() int {
+	code := l.M.Run()
+	http.DefaultClient.CloseIdleConnections()
+	if err := goleak.Find(); code == 0 && err != nil {
+		fmt.Fprintln(os.Stderr, "goroutines are left:", err)
+		return 1
+	}
+	return code
 }
 
 // patience is how long a test waits for another process before it fails. No
