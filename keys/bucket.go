@@ -14,14 +14,15 @@ import "math/bits"
 // caller: an upgrade locks nobody out, a downgrade is no free burst, and
 // changing a capacity back and forth gains nothing.
 //
-// Elapsed is clamped to the time to full before it is multiplied, so an idle
+// Elapsed x count is computed in two limbs, so an idle
 // bucket cannot overflow (Bucket4j #51: 12 idle hours went negative).
 func (l Limit) Spent(spent, units, elapsed int64) int64 {
 	spent = rescaleUp(spent, units, l.Units())
-	if elapsed >= ceilDiv(spent, l.Count) {
-		return 0
+	// Not by division: it took a tenth of a decision.
+	if hi, back := bits.Mul64(uint64(elapsed), uint64(l.Count)); hi == 0 && back < uint64(spent) {
+		return spent - int64(back)
 	}
-	return spent - elapsed*l.Count
+	return 0
 }
 
 // Back returns how many units a token taken elapsed microseconds ago still

@@ -206,21 +206,26 @@ func late(deadline, now int64) bool { return deadline > 0 && now > deadline }
 func settle(a *Ask, f *facts, now int64, ans *Answer) {
 	for t := range a.Rules.tiers {
 		spec, b := &a.Rules.tiers[t], f.buckets[t]
-		first, longest := len(ans.Limits), int64(0)
+		first := len(ans.Limits)
 		for i := range spec.Limits {
-			l, counted := a.Rules.Limit(t, i, &ans.InForce)
+			l, counted := a.Rules.Whole(t, i, &ans.InForce)
 			if counted {
-				longest = max(longest, l.TimeToFull())
-				if whole, _ := a.Rules.Whole(t, i, &ans.InForce); a.Cost > whole.Capacity {
+				if a.Cost > l.Capacity {
 					ans.Status = Impossible
 				}
+				l = l.Share(a.Rules.share)
 			}
-			ans.Limits = append(ans.Limits, LimitAnswer{Tier: t, Index: i, Looked: counted, Limit: l, counted: counted})
+			la := ans.add()
+			la.Tier, la.Index, la.Looked, la.Limit, la.counted = t, i, counted, l, counted
 		}
 		w := &ans.tiers[t]
 		w.stamp = now
 		var passed int64
 		if b != nil {
+			var longest int64
+			if b.Stamp > now { // nothing else needs it
+				longest = longestToFull(ans.Limits[first:])
+			}
 			passed, w.stamp, w.write = elapsed(b.Stamp, now, longest)
 			w.write = w.write && longest > 0 // a tier that is not counted is left alone
 			w.distrust = b.Distrust
@@ -241,6 +246,30 @@ func settle(a *Ask, f *facts, now int64, ans *Answer) {
 			}
 		}
 	}
+}
+
+// add returns one more, empty entry of Limits. Made elsewhere and copied in, it
+// took a twentieth of a decision.
+func (ans *Answer) add() *LimitAnswer {
+	n := len(ans.Limits)
+	if n == cap(ans.Limits) {
+		ans.Limits = append(ans.Limits, LimitAnswer{})
+		return &ans.Limits[n]
+	}
+	ans.Limits = ans.Limits[:n+1]
+	l := &ans.Limits[n]
+	*l = LimitAnswer{}
+	return l
+}
+
+// longestToFull is over the limits of a tier that are in force; 0: none is.
+func longestToFull(limits []LimitAnswer) (longest int64) {
+	for i := range limits {
+		if l := &limits[i]; l.counted {
+			longest = max(longest, l.Limit.TimeToFull())
+		}
+	}
+	return longest
 }
 
 // need is what the attempt takes from a limit in units; what is Empty is

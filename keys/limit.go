@@ -119,4 +119,4 @@ func gcd(a, b int64) int64 {
 }
 
 // ceilDiv returns a / b rounded up, for a >= 0 and b > 0.
-func ceilDiv(a, b int64) int64 { return a/b + min(a%b, 1) }
+func ceilDiv(a, b int64) int64 { return int64((uint64(a) + uint64(b) - 1) / uint64(b)) }

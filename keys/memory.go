@@ -99,6 +99,7 @@ func NewMemory(c MemoryConfig) *Memory {
 type work struct {
 	facts   facts
 	tiers   [MaxTiers]hash
+	at      [MaxTiers]int // where each was found
 	buckets [MaxTiers]Bucket
 	cells   [MaxTiers][MaxCells]Cell
 	after   [MaxCells]Cell
@@ -214,7 +215,7 @@ func (m *Memory) gather(w *work, a *Ask, now, own int64) {
 			w.tiers[t] = overflow(w.tiers[t], a.Rules.tiers[t].Tier)
 			at = tab.find(w.tiers[t])
 		}
-		if at >= 0 {
+		if w.at[t] = at; at >= 0 {
 			w.buckets[t] = tab.read(at, w.cells[t][:])
 			f.buckets[t] = &w.buckets[t]
 		}
@@ -225,8 +226,8 @@ const (
 	// bucketSweep is how many places of a shard's index one newcomer looks at
 	// when there is no room: bounded, and several full buckets when a tenth are.
 	bucketSweep = 32
-	// tidySweep is how many each write looks at: buckets that have been full for
-	// a while come to at most a quarter of the index.
+	// tidySweep is how many each bucket that is added looks at: those that have
+	// been full for a while come to at most a quarter of the index.
 	tidySweep = 4
 )
 
@@ -257,8 +258,7 @@ func (m *Memory) store(w *work, a *Ask, ans *Answer, own int64) {
 		}
 		b, full := ans.after(a.Rules, t, w.facts.buckets[t], w.after[:])
 		tab := &m.shard(w.tiers[t]).buckets
-		tab.sweep(tidySweep, own-Slack) // what nobody asks for again goes in time, as keys with a TTL do
-		tab.write(w.tiers[t], &b, own+max(full-ans.Now, 0), w.facts.overflow[t])
+		tab.write(w.tiers[t], w.at[t], &b, own+max(full-ans.Now, 0), own, w.facts.overflow[t])
 		if w.facts.overflow[t] {
 			m.overflowed.Add(1)
 		}
@@ -359,7 +359,7 @@ func (m *Memory) giveBack(w *work, r *Return, now, own int64) (gave int) {
 		b := tab.read(at, w.cells[t][:])
 		after, full, n := giveBack(r, t, &f, &b, now, w.after[:])
 		if n > 0 {
-			tab.write(h, &after, own+max(full-now, 0), shared)
+			tab.write(h, at, &after, own+max(full-now, 0), own, shared)
 			gave += n
 		}
 	}

@@ -157,7 +157,7 @@ type record struct {
 
 // get returns the live value under key, or nil.
 func (r *records) get(key string, own int64) []byte {
-	if key == "" {
+	if key == "" || len(r.m) == 0 {
 		return nil
 	}
 	v, ok := r.m[key]
@@ -174,9 +174,17 @@ func (r *records) put(key string, value []byte, dies, own int64) {
 
 // inForce is the facts that limits depend on.
 func (r *records) inForce(stateKey string, kKeys *[2]string, now, own int64) InForce {
-	s := DecodeState(r.get(stateKey, own))
-	return InForce{Posture: s.Effective(now), Baseline: s.Baseline,
-		K: [2]int64{decodeK(r.get(kKeys[0], own), now), decodeK(r.get(kKeys[1], own), now)}}
+	f := InForce{K: [2]int64{1, 1}}
+	if v := r.get(stateKey, own); v != nil {
+		s := DecodeState(v)
+		f.Posture, f.Baseline = s.Effective(now), s.Baseline
+	}
+	for i, key := range kKeys {
+		if v := r.get(key, own); v != nil {
+			f.K[i] = decodeK(v, now)
+		}
+	}
+	return f
 }
 
 // revoked is the stamp under key, 0 for never.

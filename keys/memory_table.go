@@ -72,6 +72,16 @@ func (t *table) find(h hash) int {
 // width is the number of cells of an entry.
 func width(ref uint32) int { return int(ref>>slotBits) + 1 }
 
+// again is find, where at is probably the answer.
+func (t *table) again(h hash, at int) int {
+	if at >= 0 && at < len(t.index) && t.index[at] != 0 {
+		if e := t.entry(t.index[at]); e[0] == h[0] && e[1] == h[1] {
+			return at
+		}
+	}
+	return t.find(h)
+}
+
 // read unpacks the bucket at an index position. cells, of MaxCells, is reused.
 func (t *table) read(at int, cells []Cell) Bucket {
 	ref := t.index[at]
@@ -90,13 +100,14 @@ func (t *table) read(at int, cells []Cell) Bucket {
 	return b
 }
 
-// write stores b, which will be full again at full by the twin's own clock.
+// write stores b, which will be full again at full by the twin's own clock. at
+// is where h was found, or -1; what was swept or written since may have moved it.
 // An entry keeps the later of its old and new such times, because limits may
 // change back; only a stamp that went back (a broken clock was mended) starts
 // anew, unless something is kept for others.
-func (t *table) write(h hash, b *Bucket, full int64, shared bool) {
-	at, n := t.find(h), b.width()
-	if at >= 0 {
+func (t *table) write(h hash, at int, b *Bucket, full, own int64, shared bool) {
+	n := b.width()
+	if at = t.again(h, at); at >= 0 {
 		old := t.entry(t.index[at])
 		if int64(old[entryStamp]) <= b.Stamp || n > len(b.Cells) {
 			full = max(full, int64(old[entryMeta]>>metaFull))
@@ -106,6 +117,8 @@ func (t *table) write(h hash, b *Bucket, full int64, shared bool) {
 			t.index[at] = t.reserve(n)
 		}
 	} else {
+		// What nobody asks for again goes in time, as keys with a TTL do.
+		t.sweep(tidySweep, own-Slack)
 		at = t.insert(h, t.reserve(n))
 		if shared {
 			t.shared++

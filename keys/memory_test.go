@@ -26,7 +26,7 @@ func TestTableIsAMap(t *testing.T) {
 					b.Cells = append(b.Cells, Cell{uint32(i+1) << 28, rapid.Int64Range(0, MaxExact).Draw(t, "spent"), MaxExact,
 						max(0, rapid.Int64Range(-5, 5).Draw(t, "a stamp of its own"))})
 				}
-				tab.write(h, &b, MaxExact, false)
+				tab.write(h, rapid.IntRange(-1, 40).Draw(t, "at"), &b, MaxExact, 0, false)
 				model[h] = b
 			}
 			if tab.live != len(model) {

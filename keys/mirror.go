@@ -83,8 +83,7 @@ func (m *Memory) mirrorTier(w *work, a *Ask, ans *Answer, t int, own int64) {
 	if role&DeviceOwn != 0 && a.Device.Issued != 0 {
 		b.Distrust = distrusts(a, ans, b.Distrust)
 	}
-	tab.sweep(tidySweep, own-Slack)
-	tab.write(w.tiers[t], &b, own+max(full-ans.Now, 0), false)
+	tab.write(w.tiers[t], at, &b, own+max(full-ans.Now, 0), own, false)
 }
 
 // distrusts reports whether a device's own bucket bears the flag, as far as an
