@@ -51,5 +51,5 @@ func TestAFailoverLeaksNoMoreThanWhatWasNotReplicated(t *testing.T) {
 	if let < capacity || let > capacity+lost {
 		t.Errorf("%d guesses were let through, of %d and at most %d more", let, capacity, lost)
 	}
-	noKeyIsForEver(t, fleet.Replica, 1)
+	redistest.EveryKeyDies(t, fleet.Replica, 1)
 }

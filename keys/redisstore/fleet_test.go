@@ -140,7 +140,7 @@ func TestThreeInstancesKeepTheBoundThroughFaultsOfRedis(t *testing.T) {
 				}
 			}
 			goleak.VerifyNone(t, ignore)
-			noKeyIsForEver(t, server, 1)
+			redistest.EveryKeyDies(t, server, 1)
 		})
 	}
 }

@@ -81,7 +81,7 @@ func TestSuiteOverCluster(t *testing.T) {
 	keystest.Walk(t, 4, 300, keystest.Named{Name: "cluster", Subject: s})
 	keystest.CodeWalk(t, 2, 200, keystest.Named{Name: "cluster", Subject: s})
 	for _, n := range c.Nodes { // a walk is of one slot, the suite's names of all
-		noKeyIsForEver(t, n, 1)
+		redistest.EveryKeyDies(t, n, 1)
 	}
 	mayDoNoMore(t, c.URL(), nil)
 }
@@ -91,7 +91,7 @@ func TestSuiteOverSentinel(t *testing.T) {
 	keystest.Run(t, func(t *testing.T) keystest.Subject { return openURL(t, s.URL(), nil, s.Primary.Client()) })
 	one := openURL(t, s.URL(), nil, s.Primary.Client())
 	keystest.Walk(t, 4, 300, keystest.Named{Name: "sentinel", Subject: one})
-	noKeyIsForEver(t, s.Primary, 100)
+	redistest.EveryKeyDies(t, s.Primary, 100)
 	mayDoNoMore(t, s.URL(), nil)
 }
 
@@ -115,7 +115,7 @@ func TestScriptWalksWithTheOracle(t *testing.T) {
 	}
 	s := redistest.Start(t)
 	keystest.Walk(t, 20, steps, keystest.Named{Name: "redis", Subject: open(t, s)})
-	noKeyIsForEver(t, s, 100)
+	redistest.EveryKeyDies(t, s, 100)
 }
 
 func TestScriptWalksWithTheTwinOverCodes(t *testing.T) {
@@ -123,22 +123,5 @@ func TestScriptWalksWithTheTwinOverCodes(t *testing.T) {
 	keystest.CodeWalk(t, 10, 1_000,
 		keystest.Named{Name: "twin", Subject: keystest.Twin{Memory: keys.NewMemory(keys.MemoryConfig{})}},
 		keystest.Named{Name: "redis", Subject: open(t, s)})
-	noKeyIsForEver(t, s, 100)
-}
-
-// noKeyIsForEver looks at every key that a run has left.
-func noKeyIsForEver(t *testing.T, s *redistest.Server, least int) {
-	t.Helper()
-	ctx := t.Context()
-	n := 0
-	for keys := s.Client().Scan(ctx, 0, "*", 500).Iterator(); keys.Next(ctx); n++ {
-		// In whole milliseconds: the walk's slowest buckets live for centuries,
-		// which is more nanoseconds than a Duration holds.
-		if ms, err := s.Client().Do(ctx, "PTTL", keys.Val()).Int64(); err != nil || ms <= 0 {
-			t.Errorf("%s has no TTL (%d ms, %v)", keys.Val(), ms, err)
-		}
-	}
-	if n < least {
-		t.Errorf("only %d keys were left to look at", n)
-	}
+	redistest.EveryKeyDies(t, s, 100)
 }
