@@ -35,7 +35,7 @@ fuzz: need-go ## each fuzz target for FUZZTIME (20s)
 
 soak: need-go need-redis ## the random walks with SOAK (20) times the seeds, and what takes minutes
 	GUARDD_SOAK=$(SOAK) $(GO) test -v -count=1 -timeout 0 -run 'Walks' ./keys/...
-	GUARDD_SOAK=$(SOAK) $(GO) test -v -count=1 -timeout 0 -run 'NoLeakAtFleetSize' ./cmd/guardd
+	GUARDD_SOAK=$(SOAK) $(GO) test -v -count=1 -timeout 0 -run 'NoLeakAtFleetSize|KilledInstances|RollingRestart|FrictionOnly' ./cmd/guardd
 
 bench: need-go need-redis ## what a decision costs beside its peers, in some 5 minutes (ARGS="--json")
 	cd bench && $(GO) run -mod=mod . $(ARGS)
