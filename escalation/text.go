@@ -111,10 +111,8 @@ func (r *Refill) UnmarshalText(b []byte) error {
 		*r = Refill{}
 		return nil
 	}
-	count, per, ok := strings.Cut(s, "/")
-	n, err := strconv.ParseInt(strings.TrimSpace(count), 10, 64)
-	d, err2 := time.ParseDuration(strings.TrimSpace(per))
-	if !ok || err != nil || err2 != nil {
+	n, d, err := keys.ParseRefill(s)
+	if err != nil {
 		*r = Refill{bad: s}
 		return nil
 	}

@@ -1,0 +1,283 @@
+package plans
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/guardd/guardd/keys"
+)
+
+// Book is a definition, checked and compiled: all that a take reads. It is
+// immutable and safe for concurrent use.
+type Book struct {
+	version string
+	rules   map[string]*bound
+	plans   map[string]*plan
+	keys    map[Digest]*owner
+
+	sets  sync.Map // what names it, as of setName: *set
+	count atomic.Int64
+}
+
+// bound is one rule with the limit that is in force for somebody.
+type bound struct {
+	Rule
+	limit keys.Limit
+}
+
+type plan struct {
+	Plan
+	rules []*bound
+}
+
+// owner is a registered key: its plan's rules under its own numbers.
+type owner struct {
+	Key
+	rules []*bound
+	group string // "plan NAME", or the digest where it has numbers of its own
+}
+
+// set is what one take decides over.
+type set struct {
+	rules    *keys.Rules
+	bounds   []*bound
+	gone     keys.Rung // least rung while the store is gone
+	anyOpen  bool
+	settling bool // a rule among them counts cost
+}
+
+// setsKept bounds the compiled sets of a book: callers choose the combination.
+const setsKept = 4096
+
+// Compile makes a Book of everything in d that is right. What is wrong is told
+// with its path, and what the last book held under that name stays in force
+// instead: one bad row takes nobody's limits away. last may be nil. version
+// names the book in evidence.
+func Compile(d *Definition, version string, last *Book) (*Book, Faults) {
+	b := &Book{version: version, rules: map[string]*bound{}, plans: map[string]*plan{}, keys: map[Digest]*owner{}}
+	if last == nil {
+		last = &Book{}
+	}
+	var faults Faults
+	for i := range d.Rules {
+		b.addRule(d.Rules[i], fmt.Sprintf("rules[%d]", i), last, &faults)
+	}
+	for i := range d.Plans {
+		b.addPlan(d.Plans[i], fmt.Sprintf("plans[%d]", i), last, &faults)
+	}
+	for i := range d.Keys {
+		b.addKey(d.Keys[i], fmt.Sprintf("keys[%d]", i), last, &faults)
+	}
+	return b, faults
+}
+
+func (b *Book) addRule(r Rule, at string, last *Book, faults *Faults) {
+	if b.rules[r.Name] != nil {
+		faults.add(at+".name", fmt.Sprintf("%q is used twice", r.Name))
+		return
+	}
+	var bad Faults
+	l := r.check(at, &bad)
+	if len(bad) == 0 {
+		b.rules[r.Name] = &bound{r, l}
+		return
+	}
+	*faults = append(*faults, bad...)
+	if old := last.rules[r.Name]; old != nil {
+		b.rules[r.Name] = old
+	}
+}
+
+func (b *Book) addPlan(p Plan, at string, last *Book, faults *Faults) {
+	if b.plans[p.Name] != nil {
+		faults.add(at+".name", fmt.Sprintf("%q is used twice", p.Name))
+		return
+	}
+	var bad Faults
+	checkName(at+".name", p.Name, &bad)
+	if n := len(p.Rules); n == 0 || n > MaxRules {
+		bad.add(at+".rules", fmt.Sprintf("between 1 and %d rules are needed, not %d", MaxRules, n))
+	}
+	made := &plan{Plan: p}
+	for i, name := range p.Rules {
+		r := b.rules[name]
+		switch {
+		case r == nil:
+			bad.add(fmt.Sprintf("%s.rules[%d]", at, i), fmt.Sprintf("there is no rule %q", name))
+		case slices.Contains(p.Rules[:i], name):
+			bad.add(fmt.Sprintf("%s.rules[%d]", at, i), fmt.Sprintf("%q is named twice", name))
+		}
+		made.rules = append(made.rules, r)
+	}
+	if len(bad) == 0 {
+		b.plans[p.Name] = made
+		return
+	}
+	*faults = append(*faults, bad...)
+	if old := last.plans[p.Name]; old != nil {
+		b.plans[p.Name] = old
+	}
+}
+
+func (b *Book) addKey(k Key, at string, last *Book, faults *Faults) {
+	if b.keys[k.SHA256] != nil {
+		faults.add(at+".sha256", "is used twice")
+		return
+	}
+	var bad Faults
+	switch {
+	case k.SHA256 == Digest{}:
+		bad.add(at+".sha256", "is missing")
+	case k.SHA256 == Digest(sha256.Sum256(nil)):
+		bad.add(at+".sha256", "is that of the empty key")
+	}
+	switch k.State {
+	case "":
+		k.State = Active
+	case Active, Suspended:
+	default:
+		bad.add(at+".state", fmt.Sprintf("must be active or suspended, not %q", k.State))
+	}
+	o := &owner{Key: k}
+	p := b.plans[k.Plan]
+	if p == nil {
+		bad.add(at+".plan", fmt.Sprintf("there is no plan %q", k.Plan))
+	} else {
+		o.rules, o.group = p.rules, "plan "+p.Name
+		o.override(at+".overrides", &bad)
+	}
+	if len(bad) == 0 {
+		b.keys[k.SHA256] = o
+		return
+	}
+	*faults = append(*faults, bad...)
+	if old := last.keys[k.SHA256]; old != nil {
+		b.keys[k.SHA256] = old
+	}
+}
+
+func (o *owner) override(at string, faults *Faults) {
+	if len(o.Overrides) == 0 {
+		return
+	}
+	o.rules, o.group = slices.Clone(o.rules), "key "+o.SHA256.String()
+	seen := map[string]bool{}
+	for i, v := range o.Overrides {
+		path := at + "[" + strconv.Itoa(i) + "]"
+		j := slices.IndexFunc(o.rules, func(r *bound) bool { return r.Name == v.Rule })
+		switch {
+		case j < 0:
+			faults.add(path+".rule", fmt.Sprintf("the plan has no rule %q", v.Rule))
+			continue
+		case seen[v.Rule]:
+			faults.add(path+".rule", fmt.Sprintf("%q is overridden twice", v.Rule))
+			continue
+		}
+		seen[v.Rule] = true
+		own := *o.rules[j]
+		if v.Capacity != nil {
+			own.Capacity = *v.Capacity
+		}
+		if v.Refill != "" {
+			own.Refill = v.Refill
+		}
+		own.limit = checkLimit(path, own.Capacity, own.Refill, faults)
+		if !own.limit.Zero() {
+			own.checkRoutes(path+".routes", own.limit, faults)
+		}
+		o.rules[j] = &own
+	}
+}
+
+// Version is what Compile was told.
+func (b *Book) Version() string { return b.version }
+
+// Sizes are how many rules, plans and keys the book holds.
+func (b *Book) Sizes() (rules, plans, keys int) { return len(b.rules), len(b.plans), len(b.keys) }
+
+// pick resolves what a request counts against: the rules named, else those of
+// the key's plan that count its route.
+func (b *Book) pick(r *Request) (*owner, *set, error) {
+	o := b.keys[r.key()]
+	if len(r.Rules) == 0 {
+		if o == nil {
+			return nil, nil, Faults{{"key", "is not registered: name a rule, or give the key a plan"}}
+		}
+		var chosen []*bound
+		for _, x := range o.rules {
+			if x.factor(r.Route) > 0 {
+				chosen = append(chosen, x)
+			}
+		}
+		return o, b.set(o.group, chosen), nil
+	}
+	chosen := make([]*bound, 0, len(r.Rules))
+	group := ""
+	for _, name := range r.Rules {
+		x := b.rules[name]
+		if o != nil {
+			if i := slices.IndexFunc(o.rules, func(r *bound) bool { return r.Name == name }); i >= 0 {
+				x, group = o.rules[i], o.group
+			}
+		}
+		if x == nil {
+			return nil, nil, fmt.Errorf("%w: %q", ErrUnknownRule, name)
+		}
+		if x.factor(r.Route) > 0 {
+			chosen = append(chosen, x)
+		}
+	}
+	return o, b.set(group, chosen), nil
+}
+
+// set compiles a combination once.
+func (b *Book) set(group string, chosen []*bound) *set {
+	if len(chosen) == 0 {
+		return nil
+	}
+	var name strings.Builder
+	name.WriteString(group)
+	for _, x := range chosen {
+		name.WriteByte(' ')
+		name.WriteString(x.Name)
+	}
+	if v, ok := b.sets.Load(name.String()); ok {
+		return v.(*set)
+	}
+	s := compileSet(chosen)
+	if b.count.Add(1) > setsKept {
+		b.sets.Clear()
+		b.count.Store(1)
+	}
+	v, _ := b.sets.LoadOrStore(name.String(), s)
+	return v.(*set)
+}
+
+// steps: a plan's limit has one rung, no, where less than the cost is left.
+var steps = keys.Steps{Delay: keys.Never, Captcha: keys.Never, Verify: keys.Empty}
+
+func compileSet(chosen []*bound) *set {
+	s := &set{bounds: chosen}
+	specs := make([]keys.TierSpec, len(chosen))
+	for i, x := range chosen {
+		specs[i] = keys.TierSpec{Tier: keys.TierPlan, Limits: []keys.LimitSpec{{Name: x.Name, Limit: x.limit, Steps: steps}}}
+		switch x.Failure {
+		case Closed:
+			s.gone = keys.Verify
+		case Open:
+			s.anyOpen = true
+		}
+		s.settling = s.settling || x.Counts == CountsCost
+	}
+	rules, err := keys.NewRules(specs, [4]keys.Effect{}, keys.Pace{})
+	if err != nil {
+		panic(err) // every limit and name was checked by Compile
+	}
+	s.rules = rules
+	return s
+}
