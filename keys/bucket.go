@@ -25,16 +25,17 @@ func (l Limit) Spent(spent, units, elapsed int64) int64 {
 	return 0
 }
 
-// Back returns how many units a token taken elapsed microseconds ago still
-// costs now: the token, less what refill may have repaid since. old is the
-// limit in force when it was taken; l the one in force now. It is 0 when the
+// Back returns how many units so many tokens taken elapsed microseconds ago still
+// cost now: the tokens, less what refill may have repaid since. old is the
+// limit in force when they were taken; l the one in force now. It is 0 when the
 // time to full has changed since, because then nobody can say what refill has
 // repaid; otherwise it is rescaled like Spent, but rounded down.
-func (l Limit) Back(old Limit, elapsed int64) int64 {
-	if elapsed >= ceilDiv(old.Period, old.Count) || !sameRatio(old.Units(), old.Count, l.Units(), l.Count) {
+func (l Limit) Back(old Limit, tokens, elapsed int64) int64 {
+	units := min(tokens, old.Capacity) * old.Period
+	if elapsed >= ceilDiv(units, old.Count) || !sameRatio(old.Units(), old.Count, l.Units(), l.Count) {
 		return 0
 	}
-	return mulDiv(old.Period-elapsed*old.Count, l.Units(), old.Units(), false)
+	return mulDiv(units-elapsed*old.Count, l.Units(), old.Units(), false)
 }
 
 // elapsed returns the time since stamp and the stamp to store. Time never runs

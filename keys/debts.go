@@ -128,7 +128,7 @@ func (d *debts) addTier(a *Ask, whole *Rules, t int, limits []LimitAnswer, now i
 		c.spent = l.Limit.Spent(c.spent, c.limit.Units(), passed)
 		c.limit = l.Limit
 		if l.Took {
-			c.spent = min(c.spent+need(a, l.Limit), l.Limit.Units())
+			c.spent = min(c.spent+need(a, l.Tier, l.Limit), l.Limit.Units())
 		}
 	}
 }
@@ -195,7 +195,7 @@ func (d *debts) back(r *Return, now int64) {
 				continue
 			}
 			if c := b.cell(took.Limit); c != nil {
-				c.spent = max(c.spent-c.limit.Back(took.In, max(now-r.Stamp, 0)), 0)
+				c.spent = max(c.spent-c.limit.Back(took.In, 1, max(now-r.Stamp, 0)), 0)
 			}
 		}
 	}

@@ -24,6 +24,10 @@ func (a *Ask) Validate() error {
 		return badAsk("cost is out of range")
 	case a.Now < 0 || a.Now > MaxExact:
 		return badAsk("now is out of range")
+	case a.Request.Life < 0 || a.Request.Life > MaxWindow:
+		return badAsk("the life of a request is out of range")
+	case a.Costs != nil && len(a.Costs) != len(a.Rules.tiers):
+		return badAsk("one cost per tier is needed")
 	case a.Floor > Verify || a.StoreGone > Verify || a.Proof.Rung > Verify:
 		return badAsk("there is no such rung")
 	}
@@ -31,6 +35,14 @@ func (a *Ask) Validate() error {
 	for i := range a.Rules.tiers {
 		own = own || a.Rules.tiers[i].Role&DeviceOwn != 0
 		device = device || a.Rules.tiers[i].Role&deviceRoles != 0
+	}
+	for _, c := range a.Costs {
+		if c < 1 || c > a.Cost {
+			return badAsk("each tier's cost must be from 1 to the whole cost")
+		}
+	}
+	if device && a.Costs != nil {
+		return badAsk("device tiers go with one cost for all")
 	}
 	if device && (a.Device.Issued == 0 || a.Cost > 1) {
 		return badAsk("device tiers need a device and a cost of at most 1")
@@ -210,7 +222,7 @@ func settle(a *Ask, f *facts, now int64, ans *Answer) {
 		for i := range spec.Limits {
 			l, counted := a.Rules.Whole(t, i, &ans.InForce)
 			if counted {
-				if a.Cost > l.Capacity {
+				if a.cost(t) > l.Capacity {
 					ans.Status = Impossible
 				}
 				l = l.Share(a.Rules.share)
@@ -274,11 +286,20 @@ func longestToFull(limits []LimitAnswer) (longest int64) {
 
 // need is what the attempt takes from a limit in units; what is Empty is
 // judged by it, so it is never less than a token.
-func need(a *Ask, l Limit) int64 {
-	if a.Cost > l.Capacity {
+func need(a *Ask, t int, l Limit) int64 {
+	cost := a.cost(t)
+	if cost > l.Capacity {
 		return l.Units() + 1 // more than a share holds: never enough
 	}
-	return max(a.Cost, 1) * l.Period
+	return max(cost, 1) * l.Period
+}
+
+// cost is what the attempt takes from each limit of tier t, in tokens.
+func (a *Ask) cost(t int) int64 {
+	if a.Costs != nil {
+		return a.Costs[t]
+	}
+	return a.Cost
 }
 
 // judgeDevice says whether the device's own buckets decide. A limit of its own
@@ -302,7 +323,7 @@ func judgeDevice(a *Ask, f *facts, now int64, ans *Answer) DeviceState {
 		if role&deviceRoles == 0 {
 			continue
 		}
-		empty := l.Left < need(a, l.Limit)
+		empty := l.Left < need(a, l.Tier, l.Limit)
 		if empty {
 			state = DeviceSpent
 		}
@@ -342,7 +363,7 @@ func judgeRungs(a *Ask, f *facts, ans *Answer) {
 			continue
 		}
 		var below int64
-		l.Rung, below = spec.Limits[l.Index].Steps.Rung(l.Limit, l.Left, need(a, l.Limit))
+		l.Rung, below = spec.Limits[l.Index].Steps.Rung(l.Limit, l.Left, need(a, l.Tier, l.Limit))
 		if f.overflow[l.Tier] {
 			l.Rung = min(l.Rung, Captcha)
 		}
@@ -439,7 +460,7 @@ func take(a *Ask, ans *Answer) {
 		if !l.Looked || role&deviceRoles != 0 && ans.Device != DeviceKnown {
 			continue
 		}
-		cost := need(a, l.Limit)
+		cost := need(a, l.Tier, l.Limit)
 		if l.Left < cost {
 			continue
 		}
@@ -508,7 +529,7 @@ func giveBack(ret *Return, t int, f *InForce, b *Bucket, now int64, cells []Cell
 			if took.Tier != spec.Tier || took.Limit != c.ID || at < ret.Stamp {
 				continue
 			}
-			if back := min(l.Back(took.In, max(now-ret.Stamp, 0)), c.Spent); back > 0 {
+			if back := min(l.Back(took.In, 1, max(now-ret.Stamp, 0)), c.Spent); back > 0 {
 				c.Spent -= back
 				gave++
 			}

@@ -272,7 +272,7 @@ func (m *Memory) store(w *work, a *Ask, ans *Answer, own int64) {
 			m.unkept.Add(1)
 			return
 		}
-		r.put(w.request, keepReply(a, ans, own+RequestLifetime+Slack), own)
+		r.put(w.request, keepReply(a, ans, own+a.Request.life()+Slack), own)
 	}
 }
 

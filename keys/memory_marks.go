@@ -78,7 +78,7 @@ type reply struct {
 }
 
 func keepReply(a *Ask, ans *Answer, dies int64) *reply {
-	r := &reply{end: end(dies), body: a.Request.Body, until: ans.Now + RequestLifetime, shape: a.Rules.shape,
+	r := &reply{end: end(dies), body: a.Request.Body, until: ans.Now + a.Request.life(), shape: a.Rules.shape,
 		answer: *ans, limits: append([]LimitAnswer(nil), ans.Limits...)}
 	r.answer.Limits = nil
 	return r

@@ -92,3 +92,19 @@ func prefixText(p netip.Prefix) string {
 	}
 	return p.String()
 }
+
+// PlanKeys names the keys of one caller of a general API: all in one slot of a
+// Redis Cluster, so that a take of several rules is one step.
+type PlanKeys struct{ prefix string }
+
+// PlanSpace returns the keys of the caller whose hash is a.
+func PlanSpace(a Account) PlanKeys { return PlanKeys{"gd:{plan/" + a.String() + "}:"} }
+
+// Rule is the bucket of one rule.
+func (p PlanKeys) Rule(name string) string { return p.prefix + "rule:" + name }
+
+// Request holds the first answer to a request id (already hashed by the caller).
+func (p PlanKeys) Request(id string) string { return p.prefix + "request:" + id }
+
+// Settled makes a settlement count once.
+func (p PlanKeys) Settled(id string) string { return p.prefix + "settled:" + id }

@@ -62,6 +62,9 @@ type Ask struct {
 	// Cost in tokens. 0 looks without taking. Negative is an error. Tiers with
 	// a device role go with a cost of 0 or 1 only.
 	Cost int64
+	// Costs, when given, is what each tier's limits are to give instead, from 1 to
+	// Cost; not with device tiers.
+	Costs []int64
 	// Floor is the least rung, known before the store was asked (flood). It
 	// does not bind a known device.
 	Floor Rung
@@ -108,7 +111,7 @@ type Proof struct {
 }
 
 // Request makes a repeat of an ask that took something harmless: within
-// RequestLifetime a repeat with the same Body gets the first answer again, and
+// its life a repeat with the same Body gets the first answer again, and
 // one with another Body gets Conflict. What took nothing is judged anew. The
 // mark is written with the first answer that has Taken (in shadow whatever Let
 // says), and is looked at after the deadline and before anything is judged. A
@@ -117,6 +120,15 @@ type Proof struct {
 type Request struct {
 	Key  string
 	Body [16]byte // fingerprint of everything the caller sent
+	Life int64    // how long it is remembered, in microseconds; 0 is RequestLifetime
+}
+
+// life is Life, or RequestLifetime.
+func (r *Request) life() int64 {
+	if r.Life == 0 {
+		return RequestLifetime
+	}
+	return r.Life
 }
 
 // Status is the kind of an Answer.

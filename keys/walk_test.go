@@ -14,3 +14,7 @@ func TestTwinWalksWithTheOracle(t *testing.T) {
 	}
 	keystest.Walk(t, 20, steps, keystest.Named{Name: "twin", Subject: keystest.Twin{Memory: keys.NewMemory(keys.MemoryConfig{})}})
 }
+
+func TestPlanWalks(t *testing.T) {
+	keystest.PlanWalk(t, 20, 3_000, keystest.PlanNamed{Name: "twin", Subject: keys.NewMemory(keys.MemoryConfig{})})
+}

@@ -7,7 +7,7 @@ for x = 1, #took - 6, 6 do
   local p, q, left = took[x], took[x + 1], took[x + 2] + 1
   -- What was counted before the attempt is not the one it took from.
   if (own and own[q] or r[p + 6]) >= stamp and r[p + 6] > 0 and r[q + 1] > 0 then
-    local back = arithmetic().stillCosts(r[q + 3], r[q + 1], took[x + 3], took[x + 4], took[x + 5], now > stamp and now - stamp or 0)
+    local back = arithmetic().stillCosts(r[q + 3], r[q + 1], took[x + 3], took[x + 4], took[x + 5], now > stamp and now - stamp or 0, 1)
     if back > r[q + 3] - r[left] then back = r[q + 3] - r[left] end
     if back > 0 then
       r[left] = r[left] + back

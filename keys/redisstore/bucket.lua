@@ -74,13 +74,15 @@ local function arithmetic()
     return A.mulDiv(spent, units, from, true)
   end
 
-  -- Limit.Back: what a token of an older limit still costs now. passed x count
+  -- Limit.Back: what tokens of an older limit still cost now. passed x count
   -- is only compared where it may leave the exact range: rounding is monotone,
-  -- so there it is above the token for certain.
-  function A.stillCosts(units, count, oldCapacity, oldCount, oldPeriod, passed)
+  -- so there it is above the tokens for certain.
+  function A.stillCosts(units, count, oldCapacity, oldCount, oldPeriod, passed, tokens)
     local back, oldUnits = passed * oldCount, oldCapacity * oldPeriod
-    if back >= oldPeriod or not A.sameRatio(oldUnits, oldCount, units, count) then return 0 end
-    return A.mulDiv(oldPeriod - back, units, oldUnits, false)
+    local cost = tokens * oldPeriod
+    if cost > oldUnits then cost = oldUnits end
+    if back >= cost or not A.sameRatio(oldUnits, oldCount, units, count) then return 0 end
+    return A.mulDiv(cost - back, units, oldUnits, false)
   end
 
   -- Threshold.Units, or -1 for never and -2 for empty.

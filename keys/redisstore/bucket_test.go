@@ -139,6 +139,7 @@ func TestLuaBringsBucketsForwardAsGoDoes(t *testing.T) {
 	type vector struct {
 		l, old         keys.Limit
 		spent, elapsed int64
+		tokens         int64
 		t              keys.Threshold
 	}
 	var vs []vector
@@ -153,7 +154,10 @@ func TestLuaBringsBucketsForwardAsGoDoes(t *testing.T) {
 				v.old = v.l.Times(k)
 			}
 		}
-		v.spent = r.Int64N(v.old.Units() + 1)
+		v.spent, v.tokens = r.Int64N(v.old.Units()+1), 1
+		if r.IntN(3) == 0 {
+			v.tokens += r.Int64N(v.old.Capacity)
+		}
 		switch full := v.old.Period / v.old.Count; r.IntN(3) {
 		case 0:
 			v.elapsed = r.Int64N(full + 2)
@@ -164,12 +168,12 @@ func TestLuaBringsBucketsForwardAsGoDoes(t *testing.T) {
 		}
 		vs = append(vs, v)
 		spentIn = append(spentIn, []int64{v.spent, v.old.Units(), v.l.Units()})
-		backIn = append(backIn, []int64{v.l.Units(), v.l.Count, v.old.Capacity, v.old.Count, v.old.Period, v.elapsed})
+		backIn = append(backIn, []int64{v.l.Units(), v.l.Count, v.old.Capacity, v.old.Count, v.old.Period, v.elapsed, v.tokens})
 		thresholdIn = append(thresholdIn, []int64{int64(v.t), v.l.Units()})
 		ceilIn = append(ceilIn, []int64{v.l.Units(), v.l.Count})
 	}
 	rescaled := lua(t, c, "A.rescale(x[1], x[2], x[3])", spentIn)
-	back := lua(t, c, "A.stillCosts(x[1], x[2], x[3], x[4], x[5], x[6])", backIn)
+	back := lua(t, c, "A.stillCosts(x[1], x[2], x[3], x[4], x[5], x[6], x[7])", backIn)
 	at := lua(t, c, "A.threshold(x[1], x[2])", thresholdIn)
 	full := lua(t, c, "A.ceilDiv(x[1], x[2])", ceilIn)
 	gave := 0
@@ -177,7 +181,7 @@ func TestLuaBringsBucketsForwardAsGoDoes(t *testing.T) {
 		if want := v.l.Spent(v.spent, v.old.Units(), 0); rescaled[i] != want {
 			t.Fatalf("Spent %+v = %d, want %d", v, rescaled[i], want)
 		}
-		want := v.l.Back(v.old, v.elapsed)
+		want := v.l.Back(v.old, v.tokens, v.elapsed)
 		if back[i] != want {
 			t.Fatalf("Back %+v = %d, want %d", v, back[i], want)
 		}

@@ -8,8 +8,9 @@ if cost > 1 then
   p = 10
   for t = 1, tiers do
     local end_ = p + 7 * r[p + 1]
+    local ask = costs and costs[t] or cost
     for q = p + 7, end_, 7 do
-      if r[q + 1] > 0 and cost > r[q + 3] / r[q + 2] then status = 3 end -- impossible
+      if r[q + 1] > 0 and ask > r[q + 3] / r[q + 2] then status = 3 end -- impossible
     end
     p = end_ + 7
   end
@@ -70,6 +71,7 @@ if status == 0 then
         o = o + 2 * r[p + 1]
       else
         local skip = familiar and role % 2 == 1
+        if costs then tokens = costs[t] end
         for q = p + 7, end_, 7 do
           if skip then
             r[o] = 0
@@ -160,6 +162,7 @@ if status == 0 then
     for t = 1, tiers do
       local role, end_ = r[p], p + 7 * r[p + 1]
       if role < 16 or device == 1 then
+        if costs then tokens = costs[t] end
         for q = p + 7, end_, 7 do
           if r[o] > 0 then
             local left = r[o + 1] - tokens * r[q + 2]

@@ -19,7 +19,7 @@ if taken and iRequest > 0 then
     end
     p = end_ + 7
   end
-  arithmetic().mark(KEYS[iRequest], sub(ARGV[1], -16) .. spack('<d', now + 60000000) .. reply .. spack('<' .. string.rep('d', x), unpack(full)),
-    now + 60000000, now)
+  arithmetic().mark(KEYS[iRequest], sub(ARGV[1], -16) .. spack('<d', now + life) .. reply .. spack('<' .. string.rep('d', x), unpack(full)),
+    now + life, now)
 end
 return reply

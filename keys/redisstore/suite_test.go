@@ -80,6 +80,7 @@ func TestSuiteOverCluster(t *testing.T) {
 	s := openURL(t, c.URL(), nil, raw)
 	keystest.Walk(t, 4, 300, keystest.Named{Name: "cluster", Subject: s})
 	keystest.CodeWalk(t, 2, 200, keystest.Named{Name: "cluster", Subject: s})
+	keystest.PlanWalk(t, 2, 300, keystest.PlanNamed{Name: "cluster", Subject: s})
 	for _, n := range c.Nodes { // a walk is of one slot, the suite's names of all
 		redistest.EveryKeyDies(t, n, 1)
 	}
@@ -124,4 +125,13 @@ func TestScriptWalksWithTheTwinOverCodes(t *testing.T) {
 		keystest.Named{Name: "twin", Subject: keystest.Twin{Memory: keys.NewMemory(keys.MemoryConfig{})}},
 		keystest.Named{Name: "redis", Subject: open(t, s)})
 	redistest.EveryKeyDies(t, s, 100)
+}
+
+// Plan limits: the twin beside it, and on a Cluster, where all keys of a caller
+// must be of one slot.
+func TestPlanWalks(t *testing.T) {
+	s := redistest.Start(t)
+	keystest.PlanWalk(t, 10, 1_500,
+		keystest.PlanNamed{Name: "redis", Subject: open(t, s)}, keystest.PlanNamed{Name: "twin", Subject: keys.NewMemory(keys.MemoryConfig{})})
+	noKeyIsForEver(t, s, 20)
 }

@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"math"
@@ -56,9 +57,14 @@ func packAsk(a *keys.Ask, deadline int64) call {
 	c.small(uint8(a.Floor), flag(a.Shadow), uint8(p.Rung))
 	c.key(a.StateKey, a.SuspectKeys[0], a.SuspectKeys[1], a.KKeys[0], a.KKeys[1],
 		a.RevokedKey, a.PlaceKey, p.Key, a.Request.Key)
-	c.small(uint8(len(c.keys) + 1))
+	var extra call
+	if a.Costs != nil || a.Request.Life != 0 {
+		extra.number(cmp.Or(a.Request.Life, keys.RequestLifetime))
+		extra.number(a.Costs...)
+	}
+	c.small(uint8(len(c.keys)+1), uint8(len(extra.head)/8))
 	c.keys = append(c.keys, a.Keys...)
-	c.head = append(append(c.head, a.AttemptID[:]...), a.Request.Body[:]...)
+	c.head = append(append(append(c.head, a.AttemptID[:]...), extra.head...), a.Request.Body[:]...)
 	return c
 }
 

@@ -125,11 +125,5 @@ func stillCosts(old, l Limit, passed int64) *big.Int {
 	if old.toFull().Cmp(l.toFull()) != 0 {
 		return new(big.Int)
 	}
-	repaid := new(big.Rat).SetFrac(new(big.Int).Mul(num(passed), num(old.Count)), num(old.Period))
-	left := new(big.Rat).Sub(new(big.Rat).SetInt64(1), repaid)
-	if left.Sign() <= 0 {
-		return new(big.Int)
-	}
-	share := left.Quo(left, new(big.Rat).SetInt64(old.Capacity)).Mul(left, new(big.Rat).SetInt(l.units()))
-	return new(big.Int).Div(share.Num(), share.Denom())
+	return unrepaid(old, l, 1, passed)
 }

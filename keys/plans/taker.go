@@ -1,0 +1,237 @@
+package plans
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/guardd/guardd/keys"
+)
+
+// Store is what a Taker counts in.
+type Store interface {
+	keys.Store
+	keys.Settler
+}
+
+// Sealer makes a reservation something that only we can read and make. Open
+// returns false for everything else. It is safe for concurrent use.
+type Sealer interface {
+	Seal(plain []byte) string
+	Open(token string) (plain []byte, ok bool)
+}
+
+// Config is what a Taker is made of. All but Recorder, Now and Rand are needed.
+type Config struct {
+	Store  Store
+	Sealer Sealer
+	// Pepper hashes keys: a store that leaks names nobody.
+	Pepper keys.Pepper
+	// Instance names this one, so that what it granted alone in an outage is
+	// settled with its own twin.
+	Instance [8]byte
+	// Recorder is told every decision, for evidence and metrics; it must not block.
+	Recorder func(*Request, *Decision)
+	// Now is the time in microseconds where it is owned; nil: the store's clock.
+	Now func() int64
+	// Rand makes identities; nil is crypto/rand.
+	Rand io.Reader
+}
+
+// Taker decides takes under the Book in force. It is safe for concurrent use.
+type Taker struct {
+	c    Config
+	book atomic.Pointer[Book]
+	pool sync.Pool // *keys.Answer
+}
+
+// NewTaker returns a Taker of an empty book.
+func NewTaker(c Config) *Taker {
+	if c.Rand == nil {
+		c.Rand = rand.Reader
+	}
+	t := &Taker{c: c}
+	t.pool.New = func() any { return new(keys.Answer) }
+	t.book.Store(&Book{})
+	return t
+}
+
+// Swap puts a book in force whole.
+func (t *Taker) Swap(b *Book) { t.book.Store(b) }
+
+// Book returns the one in force.
+func (t *Taker) Book() *Book { return t.book.Load() }
+
+// Errors of a Taker, beside Faults. Any other says that we do not know.
+var (
+	ErrUnknownRule = errors.New("there is no such rule")
+	// ErrConflict: the request id was used for another request.
+	ErrConflict = errors.New("request_id was used for another request")
+	// ErrStore wraps a failure of the store; never with a keys.Fallback.
+	ErrStore = errors.New("the store cannot be reached")
+)
+
+// Request asks for tokens.
+type Request struct {
+	// Key is the caller's own key, as he sent it; it is hashed here.
+	Key string
+	// Rules name what to count against, all or nothing. None: the rules of the
+	// key's plan that count Route.
+	Rules []string
+	Route string
+	// Cost is what the request costs, in tokens; 0 looks without taking.
+	Cost int64
+	// RequestID makes a repeat within RequestMemory charge once. At most
+	// MaxRequestID bytes.
+	RequestID string
+	// Reserve asks for a reservation: Cost is an estimate, to be settled.
+	Reserve bool
+
+	digest Digest
+}
+
+// Lifetimes and bounds of requests.
+const (
+	RequestMemory     = 10 * time.Minute
+	ReservationExpiry = time.Minute
+	MaxRequestID      = 128
+	MaxKey            = 1024
+)
+
+func (r *Request) key() Digest {
+	if r.digest == (Digest{}) {
+		r.digest = sha256.Sum256([]byte(r.Key))
+	}
+	return r.digest
+}
+
+func (r *Request) check() error {
+	var bad Faults
+	switch {
+	case r.Key == "":
+		bad.add("key", "empty")
+	case len(r.Key) > MaxKey:
+		bad.add("key", "too_long")
+	}
+	switch {
+	case r.Cost < 0:
+		bad.add("cost", "negative")
+	case r.Cost > keys.MaxExact:
+		bad.add("cost", "too_large")
+	}
+	if len(r.Rules) > MaxRules {
+		bad.add("rules", "too_many")
+	}
+	for i, name := range r.Rules {
+		for _, earlier := range r.Rules[:i] {
+			if name == earlier {
+				bad.add(fmt.Sprintf("rules[%d]", i), "named_twice")
+			}
+		}
+	}
+	if len(r.Route) > MaxRoute {
+		bad.add("route", "too_long")
+	}
+	if len(r.RequestID) > MaxRequestID {
+		bad.add("request_id", "too_long")
+	}
+	if r.Reserve && r.Cost == 0 {
+		bad.add("cost", "a reservation of nothing")
+	}
+	return bad.err()
+}
+
+// Take decides. Errors: Faults, ErrUnknownRule, ErrConflict, ErrStore.
+func (t *Taker) Take(ctx context.Context, r *Request) (*Decision, error) {
+	if err := r.check(); err != nil {
+		return nil, err
+	}
+	book := t.book.Load()
+	who, s, err := book.pick(r)
+	if err != nil {
+		return nil, err
+	}
+	d := &Decision{Version: book.version, Key: t.name(r.key())}
+	switch {
+	case who != nil && who.State == Suspended:
+		d.Reason = ReasonSuspended
+	case s == nil:
+		d.Allowed, d.Reason = true, ReasonUncounted
+	default:
+		if err := t.decide(ctx, r, s, d); err != nil {
+			return nil, err
+		}
+	}
+	if t.c.Recorder != nil {
+		t.c.Recorder(r, d)
+	}
+	return d, nil
+}
+
+// name is under what a key is counted.
+func (t *Taker) name(d Digest) keys.Account { return t.c.Pepper.Account(string(d[:])) }
+
+func (t *Taker) decide(ctx context.Context, r *Request, s *set, d *Decision) error {
+	ask, err := t.ask(r, s, d.Key)
+	if err != nil {
+		return err
+	}
+	ans := t.pool.Get().(*keys.Answer)
+	defer t.pool.Put(ans)
+	if err := t.c.Store.Take(ctx, ask, ans); err != nil {
+		return fmt.Errorf("%w: %w", ErrStore, err)
+	}
+	switch ans.Status {
+	case keys.Conflict:
+		return ErrConflict
+	case keys.Late:
+		return fmt.Errorf("%w: it came to decide too late", ErrStore)
+	}
+	d.read(s, ask, ans)
+	if r.Reserve && ans.Taken {
+		d.Reservation = t.reserve(r, s, ask, ans)
+	}
+	return nil
+}
+
+func (t *Taker) now() int64 {
+	if t.c.Now != nil {
+		return t.c.Now()
+	}
+	return 0
+}
+
+func (t *Taker) ask(r *Request, s *set, key keys.Account) (*keys.Ask, error) {
+	space := keys.PlanSpace(key)
+	ask := &keys.Ask{Now: t.now(), Rules: s.rules, Keys: make([]string, len(s.bounds)), StoreGone: s.gone}
+	ask.Costs = make([]int64, len(s.bounds))
+	for i, x := range s.bounds {
+		ask.Keys[i] = space.Rule(x.Name)
+		ask.Costs[i] = x.Cost(r.Route, r.Cost)
+		ask.Cost = max(ask.Cost, ask.Costs[i])
+	}
+	if r.Cost == 0 { // a look takes nothing, not even where requests count
+		clear(ask.Costs)
+		ask.Cost = 0
+	}
+	if _, err := io.ReadFull(t.c.Rand, ask.AttemptID[:]); err != nil {
+		return nil, fmt.Errorf("making an identity: %w", err)
+	}
+	if r.RequestID != "" && r.Cost > 0 {
+		ask.Request = keys.Request{Key: space.Request(r.RequestID), Body: r.body(), Life: RequestMemory.Microseconds()}
+	}
+	return ask, nil
+}
+
+// body fingerprints everything that a repeat must repeat.
+func (r *Request) body() (b [16]byte) {
+	h := sha256.New()
+	fmt.Fprintf(h, "%x %q %q %d %t", r.key(), r.Rules, r.Route, r.Cost, r.Reserve)
+	return [16]byte(h.Sum(nil))
+}
