@@ -133,5 +133,5 @@ func TestPlanWalks(t *testing.T) {
 	s := redistest.Start(t)
 	keystest.PlanWalk(t, 10, 1_500,
 		keystest.PlanNamed{Name: "redis", Subject: open(t, s)}, keystest.PlanNamed{Name: "twin", Subject: keys.NewMemory(keys.MemoryConfig{})})
-	noKeyIsForEver(t, s, 20)
+	redistest.EveryKeyDies(t, s, 20)
 }
