@@ -49,10 +49,7 @@ type Stats struct {
 	// Read is how many rows the corpus has; Padding how many beyond, with count
 	// 0, that were left out.
 	Read, Padding uint64
-	// Large is how many counts are above 255.
-	Large uint64
-	// IndexBytes and SuffixBytes are the sizes of the files.
-	IndexBytes, SuffixBytes uint64
+	Sizes
 	// OpenEnd is whether the last line of a single file has no end: it may be
 	// cut off, and its count with it.
 	OpenEnd bool
@@ -156,14 +153,8 @@ func (b *builder) finish(ctx context.Context, c *Corpus, cut bool) (Stats, error
 	if err := w.place(b.out); err != nil {
 		return Stats{}, err
 	}
-	s := Stats{Info: w.head.info(), Read: b.read, Padding: b.parser.padding, Large: w.head.large, IndexBytes: w.head.layout().size,
-		OpenEnd: b.parser.openEnd && b.parser.rng < 0}
-	if w.rest != nil {
-		s.Ranges = true
-		suffixes := w.head
-		suffixes.holds = holdsSuffixes
-		s.SuffixBytes = suffixes.layout().size
-	}
+	s := Stats{Info: w.head.info(), Read: b.read, Padding: b.parser.padding, OpenEnd: b.parser.openEnd && b.parser.rng < 0}
+	s.Ranges, s.Sizes = w.rest != nil, w.sizes
 	return s, nil
 }
 
@@ -179,6 +170,7 @@ func (w *indexWriter) selfTest(ctx context.Context) error {
 		return fmt.Errorf("the new index cannot be read again: %w", err)
 	}
 	defer x.Close()
+	w.sizes = x.Sizes()
 	for i := range w.samples.rows {
 		r := &w.samples.rows[i]
 		v, err := x.Check(ctx, r.hash(w.head.kind))

@@ -24,6 +24,7 @@ type indexWriter struct {
 
 	restSkip, restSize int // of the 20 bytes of a row's hash
 	samples            samples
+	sizes              Sizes // once it has been read again
 }
 
 // samples are rows of the build, one of every so many, that are looked up in

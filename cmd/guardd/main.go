@@ -28,6 +28,8 @@ usage: guardd [command] [flags]
 
   serve                answer login handlers (the default; guardd serve -h lists its flags)
   replay FILE          run an old login log through the policy: who would have been asked what
+  breached COMMAND     build an index of leaked passwords, look one up, verify an index, say what
+                       is in it (guardd breached -h)
   policy check [FILE]  say everything that is wrong with the configuration (--config) or
                        with a policy file, and print the whole policy
   config example       print a configuration file with every key at its default
@@ -50,6 +52,8 @@ func run(ctx context.Context, args []string, getenv env, stdin io.Reader, out, e
 		return serveCommand(ctx, args, getenv, errOut)
 	case "replay":
 		return replayCommand(ctx, args, getenv, stdin, out, errOut)
+	case "breached":
+		return breachedCommand(ctx, args, stdin, out, errOut)
 	case "policy":
 		return policyCommand(args, getenv, out, errOut)
 	case "config":

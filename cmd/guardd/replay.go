@@ -84,18 +84,9 @@ func parseReplay(args []string, getenv env, errOut io.Writer) (*replayFlags, err
 	fs.IntVar(&f.top, "top", 10, "`number` of addresses and accounts to list")
 	fs.BoolVar(&f.quiet, "quiet", false, "no progress on the terminal")
 
-	var files []string
-	for rest := args; ; {
-		if err := fs.Parse(rest); err != nil {
-			if !errors.Is(err, flag.ErrHelp) {
-				err = errUsage
-			}
-			return nil, err
-		}
-		if fs.NArg() == 0 {
-			break
-		}
-		files, rest = append(files, fs.Arg(0)), fs.Args()[1:]
+	files, err := parseAround(fs, args)
+	if err != nil {
+		return nil, err
 	}
 	given := map[string]bool{}
 	fs.Visit(func(g *flag.Flag) { given[g.Name] = true })
@@ -105,6 +96,23 @@ func parseReplay(args []string, getenv env, errOut io.Writer) (*replayFlags, err
 	}
 	f.file = files[0]
 	return f, nil
+}
+
+// parseAround reads flags that may stand before and after what is no flag. It
+// prints its errors.
+func parseAround(fs *flag.FlagSet, args []string) (files []string, err error) {
+	for {
+		if err := fs.Parse(args); err != nil {
+			if !errors.Is(err, flag.ErrHelp) {
+				err = errUsage
+			}
+			return nil, err
+		}
+		if fs.NArg() == 0 {
+			return files, nil
+		}
+		files, args = append(files, fs.Arg(0)), fs.Args()[1:]
+	}
 }
 
 func (f *replayFlags) check(files []string, given map[string]bool) error {

@@ -51,13 +51,44 @@ func (p *progress) add(n int64) {
 		return
 	}
 	p.read += n
-	now := p.now()
-	took := now.Sub(p.since)
-	if took < progressAfter || now.Sub(p.shown) < progressEvery {
+	if took, due := p.due(); due {
+		p.show(p.line(took))
+	}
+}
+
+// part says that a share of it is done, and of how many rows, when it is rows.
+func (p *progress) part(done float64, rows int64) {
+	if p == nil {
 		return
 	}
+	took, due := p.due()
+	if !due {
+		return
+	}
+	s := fmt.Sprintf("%s  %3.0f %%", p.doing, 100*min(done, 1))
+	if rows > 0 {
+		s += fmt.Sprintf("  %s rows  %s/s", thousands(rows), thousands(int64(float64(rows)/took.Seconds())))
+	}
+	if done > 0 {
+		s += "  " + left(took, done) + " left"
+	}
+	p.show(s)
+}
+
+func left(took time.Duration, done float64) string {
+	return max(time.Duration(float64(took)*(1-done)/done), 0).Round(time.Second).String()
+}
+
+// due reports whether it is time for another line, and how long it has taken
+// so far.
+func (p *progress) due() (took time.Duration, due bool) {
+	now := p.now()
+	took = now.Sub(p.since)
+	if took < progressAfter || now.Sub(p.shown) < progressEvery {
+		return took, false
+	}
 	p.shown = now
-	p.show(p.line(took))
+	return took, true
 }
 
 func (p *progress) line(took time.Duration) string {
@@ -69,8 +100,7 @@ func (p *progress) line(took time.Duration) string {
 		s += fmt.Sprintf("  %s lines  %s/s", thousands(p.lines.Lines), thousands(int64(float64(p.lines.Lines)/took.Seconds())))
 	}
 	if p.size > 0 && p.read > 0 {
-		left := time.Duration(float64(took) * float64(p.size-p.read) / float64(p.read))
-		s += "  " + max(left, 0).Round(time.Second).String() + " left"
+		s += "  " + left(took, float64(p.read)/float64(p.size)) + " left"
 	}
 	return s
 }
