@@ -28,6 +28,9 @@ type Subject struct {
 	Ranges bool
 	// OnlyKind is whether it has one kind: the other is ErrKind.
 	OnlyKind bool
+	// Complete is whether it knows that there is no more than that, whatever the
+	// corpus says of itself.
+	Complete bool
 }
 
 // Run holds a source to the contract. open makes one that knows the corpus.
@@ -36,6 +39,7 @@ func Run(t *testing.T, open func(t *testing.T, c Corpus) Subject) {
 		t.Run(kind.String(), func(t *testing.T) {
 			c := Passwords(kind)
 			s := open(t, c)
+			c.Complete = c.Complete || s.Complete
 			t.Run("check", func(t *testing.T) { check(t, c, s) })
 			t.Run("range", func(t *testing.T) { ranges(t, c, s) })
 			t.Run("refusals", func(t *testing.T) { refusals(t, c, s) })
