@@ -3,12 +3,13 @@ package redisstore
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// flights is how many round trips to one Redis are under way at once before
+// flights is how many round trips to one Redis (each node of a Cluster) are under way at once before
 // calls are sent together: one that is stuck on its connection must not hold up
 // the rest, and Redis runs one script at a time whatever their number.
 const flights = 4
@@ -26,7 +27,7 @@ const maxBatch = 64
 // ended waiting. Here each returns at its own deadline; what has not been sent
 // by then never is.
 type batcher struct {
-	client *redis.Client
+	client atomic.Pointer[redis.Client]
 
 	mu     sync.Mutex
 	flying int
@@ -47,7 +48,7 @@ func (b *batcher) process(ctx context.Context, cmd redis.Cmder) error {
 		b.flying++
 		b.mu.Unlock()
 		defer b.land()
-		return b.client.Process(ctx, cmd)
+		return b.client.Load().Process(ctx, cmd)
 	}
 	p := &passenger{ctx, cmd, make(chan struct{})}
 	b.queue = append(b.queue, p)
@@ -83,7 +84,7 @@ func (b *batcher) fly(group []*passenger) {
 	defer b.land()
 	var until time.Time
 	aboard := group[:0]
-	pipe := b.client.Pipeline()
+	pipe := b.client.Load().Pipeline()
 	for _, p := range group {
 		if p.ctx.Err() != nil {
 			continue

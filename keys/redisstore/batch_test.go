@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/guardd/guardd/keys"
 	"github.com/guardd/guardd/keys/keystest/redistest"
@@ -21,10 +24,13 @@ func hold(t *testing.T, s *Store, server *redistest.Server, r *keys.Rules, wg *s
 		a.Keys = []string{fmt.Sprintf("gd:{t/0}:hold:account:%d", i), "gd:{t/0}:hold:ip"}
 		wg.Go(func() { _ = s.Take(context.Background(), a, &keys.Answer{}) })
 	}
-	for s.batcher.state() != (state{flights, 0}) {
+	for s.only().state() != (state{flights, 0}) {
 		time.Sleep(time.Millisecond)
 	}
 }
+
+// only is the server of a store that has one.
+func (s *Store) only() *server { return s.servers.of("", s.client.(*redis.Client)) }
 
 type state struct{ flying, queued int }
 
@@ -67,7 +73,7 @@ func TestCallsThatWaitGoTogetherAndNoneIsLost(t *testing.T) {
 			}
 		})
 	}
-	for s.batcher.state().queued != waiting {
+	for s.only().state().queued != waiting {
 		time.Sleep(time.Millisecond)
 	}
 	server.Resume()
@@ -84,7 +90,7 @@ func TestCallsThatWaitGoTogetherAndNoneIsLost(t *testing.T) {
 	if let != 100 {
 		t.Errorf("%d of %d were let through, want the capacity, 100", let, waiting)
 	}
-	if got := s.batcher.state(); got != (state{}) {
+	if got := s.only().state(); got != (state{}) {
 		t.Errorf("after all have landed: %+v", got)
 	}
 }
@@ -102,7 +108,7 @@ func TestACallThatGaveUpWaitingIsNeverSent(t *testing.T) {
 	a.Keys = []string{"gd:{t/0}:login:account:late", "gd:{t/0}:login:ip:late"}
 	gave := make(chan error)
 	go func() { gave <- s.Take(ctx, a, &keys.Answer{}) }()
-	for s.batcher.state().queued != 1 {
+	for s.only().state().queued != 1 {
 		time.Sleep(time.Millisecond)
 	}
 	cancel()
@@ -114,5 +120,85 @@ func TestACallThatGaveUpWaitingIsNeverSent(t *testing.T) {
 	take(t, s, ask(r, now))
 	if n, err := server.Client().Exists(t.Context(), a.Keys...).Result(); err != nil || n != 0 {
 		t.Errorf("%d of its keys were written (%v)", n, err)
+	}
+}
+
+// Each node of a Cluster has its own batch: one that stands still holds up
+// nobody else's calls, and what went together to a node that has the slot no
+// longer is sent on, each call once.
+func TestCallsOfOneNodeWaitForNoOtherAndAreSentOn(t *testing.T) {
+	release := make(chan struct{})
+	var mu sync.Mutex
+	var second string
+	var ran [2]int
+	rawURL := twoNodes(t, func(node int, command []string) string {
+		if !strings.EqualFold(command[0], "evalsha") {
+			return "-ERR unknown command\r\n"
+		}
+		if node == 0 {
+			<-release
+			mu.Lock()
+			defer mu.Unlock()
+			return "-MOVED 1 " + second + "\r\n"
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		ran[node]++
+		said, _ := fakeTally(command, time.Now().UnixMicro())
+		return said
+	})
+	_, addr, _ := strings.Cut(rawURL, "?addr=")
+	mu.Lock()
+	second = addr
+	mu.Unlock()
+	s := openURL(t, rawURL, nil, nil).Store
+	of := func(addr string) (key string, at *server) {
+		for i := 0; ; i++ {
+			key = fmt.Sprintf("gd:{%d}:x", i)
+			at, err := s.server(t.Context(), key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if (at.client.Load().Options().Addr == second) == (addr == second) {
+				return key, at
+			}
+		}
+	}
+	tally := func(key string) error {
+		_, _, err := s.Tally(context.Background(), key, 0, keys.Day)
+		return err
+	}
+	stuck, still := of("")
+	free, _ := of(second)
+
+	const waiting = 10
+	errs := make(chan error, flights+waiting)
+	for range flights {
+		go func() { errs <- tally(stuck) }()
+	}
+	for still.state() != (state{flights, 0}) {
+		time.Sleep(time.Millisecond)
+	}
+	for range waiting {
+		go func() { errs <- tally(stuck) }()
+	}
+	for still.state().queued != waiting {
+		time.Sleep(time.Millisecond)
+	}
+	for range 2 * flights {
+		if err := tally(free); err != nil {
+			t.Fatalf("while another node stands still: %v", err)
+		}
+	}
+	close(release)
+	for range flights + waiting {
+		if err := <-errs; err != nil {
+			t.Errorf("sent on: %v", err)
+		}
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if want := 3*flights + waiting; ran[1] != want {
+		t.Errorf("%d calls ran, want %d", ran[1], want)
 	}
 }

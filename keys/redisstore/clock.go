@@ -4,52 +4,7 @@ import (
 	"context"
 	"sync"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 )
-
-// clocks are those of all servers that a client talks to, by address. Behind
-// one address there may be another server after a failover: its first reply
-// shows that (learn). The nodes of a Cluster each have a clock of their own: one
-// that is a second ahead would come to every call late by another's.
-type clocks struct {
-	start time.Time
-	by    sync.Map // address to *clock
-}
-
-// of is the clock of the server at addr; "" where there is only one.
-func (c *clocks) of(addr string) *clock {
-	if known, ok := c.by.Load(addr); ok {
-		return known.(*clock)
-	}
-	known, _ := c.by.LoadOrStore(addr, &clock{start: c.start})
-	return known.(*clock)
-}
-
-// clock is that of the server that key lives on. The error is the client's: it
-// does not know yet which nodes there are, and cannot ask.
-func (s *Store) clock(ctx context.Context, key string) (*clock, error) {
-	cluster, ok := s.client.(*redis.ClusterClient)
-	if !ok {
-		return s.clocks.of(""), nil
-	}
-	node, err := cluster.MasterForKey(ctx, key)
-	if err != nil {
-		return nil, err
-	}
-	return s.clocks.of(node.Options().Addr), nil
-}
-
-// each calls do for every server that keys live on.
-func (s *Store) each(ctx context.Context, do func(ctx context.Context, server redis.Cmdable, c *clock) error) error {
-	cluster, ok := s.client.(*redis.ClusterClient)
-	if !ok {
-		return do(ctx, s.client, s.clocks.of(""))
-	}
-	return cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
-		return do(ctx, node, s.clocks.of(node.Options().Addr))
-	})
-}
 
 // clock knows how far Redis's clock is from this process's monotonic one. A
 // reply that says it was r in Redis, sent at s and received at e, shows that

@@ -23,13 +23,13 @@ var (
 func (s *Store) ask(ctx context.Context, sc script, name string, now, deadline int64, first string, pack func(until int64) call, more ...any) (reply, int64, error) {
 	ctx, cancel := s.within(ctx)
 	defer cancel()
-	clock, err := s.clock(ctx, first)
+	on, err := s.server(ctx, first)
 	if err != nil {
 		return reply{}, 0, wrap(name, err)
 	}
-	c := pack(clock.until(ctx, now, deadline))
-	sent := clock.now()
-	v, err := s.eval(ctx, sc, c.keys, append([]any{c.head}, more...)...)
+	c := pack(on.until(ctx, now, deadline))
+	sent := on.now()
+	v, err := s.eval(ctx, on, sc, c.keys, append([]any{c.head}, more...)...)
 	if err != nil {
 		return reply{}, 0, wrap(name, err)
 	}
@@ -39,7 +39,7 @@ func (s *Store) ask(ctx context.Context, sc script, name string, now, deadline i
 		return r, 0, wrap(name, errReply)
 	}
 	if now == 0 {
-		clock.learn(sent, at) // of a late one too: the clock that made it late may be wrong
+		on.learn(sent, at) // of a late one too: the clock that made it late may be wrong
 	}
 	if late {
 		return r, 0, wrap(name, keys.ErrLate)

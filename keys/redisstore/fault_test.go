@@ -379,8 +379,8 @@ func TestWhatAClusterSaysOfItselfIsNamed(t *testing.T) {
 
 // known are the addresses of the servers whose clocks are known.
 func known(s *Store) (addrs []string) {
-	s.clocks.by.Range(func(addr, c any) bool {
-		if c.(*clock).known {
+	s.servers.by.Range(func(addr, c any) bool {
+		if c.(*server).known {
 			addrs = append(addrs, addr.(string))
 		}
 		return true

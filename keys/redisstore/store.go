@@ -62,9 +62,8 @@ type Config struct {
 type Store struct {
 	client   redis.UniversalClient
 	deadline time.Duration
-	clocks   clocks
+	servers  servers
 	bakery   bakery
-	batcher  *batcher // nil: a Cluster, whose client finds each call's node
 }
 
 var (
@@ -78,11 +77,7 @@ func New(c Config) *Store {
 	if c.Deadline <= 0 {
 		c.Deadline = DefaultDeadline
 	}
-	s := &Store{client: c.Client, deadline: c.Deadline, clocks: clocks{start: time.Now()}}
-	if one, ok := c.Client.(*redis.Client); ok {
-		s.batcher = &batcher{client: one}
-	}
-	return s
+	return &Store{client: c.Client, deadline: c.Deadline, servers: servers{start: time.Now()}}
 }
 
 // Load sends the scripts, so that the first decision need not, and asks for the
@@ -95,9 +90,9 @@ func (s *Store) Load(ctx context.Context) error {
 			return wrap("load scripts", err)
 		}
 	}
-	return wrap("load scripts", s.each(ctx, func(ctx context.Context, server redis.Cmdable, c *clock) error {
+	return wrap("load scripts", s.each(ctx, func(ctx context.Context, client redis.Cmdable, c *clock) error {
 		sent := c.now()
-		t, err := server.Time(ctx).Result()
+		t, err := client.Time(ctx).Result()
 		if err == nil {
 			c.learn(sent, t.UnixMicro())
 		}
@@ -111,8 +106,8 @@ func (s *Store) Load(ctx context.Context) error {
 func (s *Store) Evicts(ctx context.Context) string {
 	var mu sync.Mutex
 	var found string
-	_ = s.each(ctx, func(ctx context.Context, server redis.Cmdable, _ *clock) error {
-		info, err := server.Info(ctx, "memory").Result()
+	_ = s.each(ctx, func(ctx context.Context, client redis.Cmdable, _ *clock) error {
+		info, err := client.Info(ctx, "memory").Result()
 		if policy := evicts(info); policy != "" {
 			mu.Lock()
 			defer mu.Unlock()
@@ -155,7 +150,7 @@ func (s *Store) Take(ctx context.Context, ask *keys.Ask, ans *keys.Answer) error
 	}
 	ctx, cancel := s.within(ctx)
 	defer cancel()
-	at, err := s.clock(ctx, ask.Keys[0])
+	at, err := s.server(ctx, ask.Keys[0])
 	if err != nil {
 		return wrap("take", err)
 	}
@@ -163,9 +158,9 @@ func (s *Store) Take(ctx context.Context, ask *keys.Ask, ans *keys.Answer) error
 	sent := at.now()
 	var v string
 	if sc, ok := s.bakery.script(ask.Rules); ok {
-		v, err = s.eval(ctx, *sc, c.keys, c.head)
+		v, err = s.eval(ctx, at, *sc, c.keys, c.head)
 	} else {
-		v, err = s.eval(ctx, takeScript, c.keys, c.head, rules, format)
+		v, err = s.eval(ctx, at, takeScript, c.keys, c.head, rules, format)
 	}
 	if err != nil {
 		return wrap("take", err)
@@ -193,7 +188,7 @@ func (s *Store) Give(ctx context.Context, ret *keys.Return, rcp *keys.Receipt) e
 	}
 	ctx, cancel := s.within(ctx)
 	defer cancel()
-	at, err := s.clock(ctx, ret.OutcomeKey)
+	at, err := s.server(ctx, ret.OutcomeKey)
 	if err != nil {
 		return wrap("give", err)
 	}
@@ -202,7 +197,7 @@ func (s *Store) Give(ctx context.Context, ret *keys.Return, rcp *keys.Receipt) e
 		rules, format = "", ""
 	}
 	sent := at.now()
-	v, err := s.eval(ctx, giveScript, c.keys, c.head, rules, format, took)
+	v, err := s.eval(ctx, at, giveScript, c.keys, c.head, rules, format, took)
 	if err != nil {
 		return wrap("give", err)
 	}
@@ -234,9 +229,13 @@ func (s *Store) Revoke(ctx context.Context, key string, now, ttl int64) (int64, 
 	}
 	ctx, cancel := s.within(ctx)
 	defer cancel()
+	at, err := s.server(ctx, key)
+	if err != nil {
+		return 0, wrap("revoke", err)
+	}
 	var c call
 	c.number(now)
-	v, err := s.eval(ctx, revokeScript, []string{key}, c.head, ms)
+	v, err := s.eval(ctx, at, revokeScript, []string{key}, c.head, ms)
 	if err != nil {
 		return 0, wrap("revoke", err)
 	}
@@ -259,7 +258,7 @@ func (s *Store) within(ctx context.Context) (context.Context, context.CancelFunc
 
 // eval runs a script. Only NOSCRIPT, which says that nothing ran, makes it go
 // out again: whole, which also loads it, on whichever node the keys live.
-func (s *Store) eval(ctx context.Context, sc script, keys []string, args ...any) (string, error) {
+func (s *Store) eval(ctx context.Context, at *server, sc script, keys []string, args ...any) (string, error) {
 	all := make([]any, 0, 3+len(keys)+len(args))
 	all = append(all, "evalsha", sc.sha, len(keys))
 	for _, k := range keys {
@@ -269,7 +268,7 @@ func (s *Store) eval(ctx context.Context, sc script, keys []string, args ...any)
 	for {
 		cmd := once{redis.NewStringCmd(ctx, all...)}
 		cmd.SetFirstKeyPos(3)
-		err := s.process(ctx, cmd)
+		err := s.process(ctx, at, cmd)
 		if err == nil {
 			return cmd.Val(), nil
 		}
@@ -278,13 +277,6 @@ func (s *Store) eval(ctx context.Context, sc script, keys []string, args ...any)
 		}
 		all[0], all[1] = "eval", sc.text
 	}
-}
-
-func (s *Store) process(ctx context.Context, cmd redis.Cmder) error {
-	if s.batcher != nil {
-		return s.batcher.process(ctx, cmd)
-	}
-	return s.client.Process(ctx, cmd)
 }
 
 // once is a command that a cluster client may redirect but must not repeat

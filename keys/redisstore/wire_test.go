@@ -14,7 +14,11 @@ func said(t *testing.T, s *Store, a *keys.Ask) string {
 	t.Helper()
 	format, rules := a.Rules.Wire()
 	c := packAsk(a, 0)
-	v, err := s.eval(t.Context(), takeScript, c.keys, c.head, rules, format)
+	at, err := s.server(t.Context(), a.Keys[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := s.eval(t.Context(), at, takeScript, c.keys, c.head, rules, format)
 	if err != nil {
 		t.Fatal(err)
 	}
