@@ -17,6 +17,9 @@ const Version = 1
 const (
 	KindAttempt = "attempt"
 	KindOutcome = "outcome"
+	// KindEnd is an instance's last event of a realm. After a kill its next start
+	// makes it, so that what the kill took is missed, too.
+	KindEnd = "end"
 )
 
 // Event is one attempt that was answered or one outcome that was reported, as
@@ -24,21 +27,21 @@ const (
 // docs/events.md describes every field; a test holds the two equal.
 type Event struct {
 	V int `json:"v"`
-	// ID is Instance and Seq: unique, so that repeats can be told.
+	// ID is unique: repeats of an event have the same.
 	ID       string `json:"id"`
 	Instance string `json:"instance"` // 16 hex digits, anew at every start of a process
-	// Seq counts an instance's events from 1 in the order it made them. What is
-	// missing in a reader's count was lost.
+	// Seq counts the events that an instance made of the realm, from 1, in order.
+	// What is missing in a reader's count was lost.
 	Seq  uint64    `json:"seq"`
 	Kind string    `json:"kind"`
 	Time time.Time `json:"time"` // by the store's clock, microseconds, UTC
 
 	Realm   string `json:"realm"`
-	Flow    string `json:"flow"`
-	Account string `json:"account"` // keyed hash, as keys.Account prints
-	IP      string `json:"ip"`      // canonical address
-	Network string `json:"network"` // its /24 or /48; the /64 is the address' own
-	// Attempt joins an outcome to its attempt: a keyed hash of its identity, ""
+	Flow    string `json:"flow,omitzero"`
+	Account string `json:"account,omitzero"` // keyed hash, as keys.Account prints
+	IP      string `json:"ip,omitzero"`      // canonical address
+	Network string `json:"network,omitzero"` // its /24 or /48; the /64 is the address' own
+	// Attempt joins an outcome to its attempt: a hash of its identity, ""
 	// where none was made (the attempt was refused).
 	Attempt string `json:"attempt,omitzero"`
 
@@ -53,23 +56,24 @@ type Event struct {
 
 	KnownDevice bool   `json:"known_device,omitzero"`
 	Familiar    bool   `json:"familiar,omitzero"`
-	Device      string `json:"device,omitzero"` // of the device shown, or minted by the outcome; "" for none
+	Device      string `json:"device,omitzero"` // hash of the device shown, or minted by the outcome; "" for none
 	Posture     string `json:"posture,omitzero"`
 	Degraded    bool   `json:"degraded,omitzero"`
 	Shadow      bool   `json:"shadow,omitzero"`
 
 	// Of outcomes.
-	Outcome   string `json:"outcome,omitzero"`
-	Duplicate bool   `json:"duplicate,omitzero"` // it had been reported before: nothing was booked
+	Outcome   string `json:"outcome,omitzero"`   // as it was booked
+	Duplicate bool   `json:"duplicate,omitzero"` // one had been reported before: nothing was booked
+	Expired   bool   `json:"expired,omitzero"`   // it came too late: nothing was booked
 
 	// Breached: the handler says that the password is known to have leaked.
 	Breached bool `json:"breached,omitzero"`
 	// Tag is the handler's password tag under a key of the UTC day of the
 	// attempt, 16 hex digits; TagPrev is the same under the key of the day
-	// before, so that passwords can be compared across midnight.
+	// before, so that passwords can be compared across midnight. Of attempts only.
 	Tag     string `json:"tag,omitzero"`
 	TagPrev string `json:"tag_prev,omitzero"`
-	UAClass string `json:"ua_class,omitzero"` // one of UAClasses
+	UAClass string `json:"ua_class,omitzero"` // one of escalation.UAClasses
 	Channel string `json:"channel,omitzero"`
 
 	// Tiers are the limits as the decision found them; of attempts only.
@@ -107,7 +111,7 @@ func (e *Event) Decode(b []byte) error {
 		return fmt.Errorf("%w: v is %d, and this reader knows up to %d", ErrPoison, e.V, Version)
 	case e.ID == "" || e.Realm == "" || e.Time.IsZero():
 		return fmt.Errorf("%w: id, realm and time are needed", ErrPoison)
-	case e.Kind != KindAttempt && e.Kind != KindOutcome:
+	case e.Kind != KindAttempt && e.Kind != KindOutcome && e.Kind != KindEnd:
 		return fmt.Errorf("%w: kind is %.20q", ErrPoison, e.Kind)
 	}
 	return nil

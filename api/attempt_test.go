@@ -32,8 +32,8 @@ func TestAnswersToTheByte(t *testing.T) {
 		{"deny", escalation.Verdict{Action: "deny", Would: "deny", Reasons: []string{"list.deny"}},
 			`{"action":"deny","proceed":false,"known_device":false,"posture":"normal","degraded":false,"shadow":false,"would":"deny",` +
 				`"reasons":["list.deny"],"proof_error":"","retry_after_ms":0,"tiers":[]}`},
-		{"allow with a proof left", escalation.Verdict{Action: "allow", Would: "allow", Proceed: true, Attempt: "a", KnownDevice: true, Proof: "p",
-			Familiar: true, Replayed: true, Realm: "default", Flow: "login", AttemptExpires: at, Now: at},
+		{"allow with a proof left", escalation.Verdict{Action: "allow", Would: "allow", Proceed: true, Attempt: "a", Trace: escalation.Trace{KnownDevice: true, Familiar: true}, Proof: "p",
+			Replayed: true, Realm: "default", Flow: "login", AttemptExpires: at, Now: at},
 			`{"action":"allow","proceed":true,"attempt":"a","known_device":true,"posture":"normal","degraded":false,"shadow":false,"would":"allow",` +
 				`"reasons":[],"proof_error":"","retry_after_ms":0,"tiers":[],"proof":"p"}`},
 		{"shadow shows nothing to act on", escalation.Verdict{Action: "allow", Would: "delay", Proceed: true, Shadow: true, Attempt: "a", RetryAfter: time.Second,

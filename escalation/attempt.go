@@ -63,8 +63,6 @@ type Verdict struct {
 	Attempt string // sealed; "" when not let through
 	// AttemptExpires is until when an outcome can be reported.
 	AttemptExpires time.Time
-	KnownDevice    bool // the device's own bucket decided
-	Familiar       bool // the account has signed in from this address
 	Posture        keys.Posture
 	Degraded       bool // answered by this instance alone
 	Shadow         bool // nothing is enforced; Would is the real answer
@@ -77,6 +75,11 @@ type Verdict struct {
 	Challenge      *Challenge // what would make the attempt acceptable
 	// Proof is returned beside an allow when a right Answer still has guesses left.
 	Proof string
+	// Needed is the rung that was asked for, Used that of the proof which lifted
+	// the attempt over it, or none (Allow). Of a deny neither says anything.
+	Needed, Used keys.Rung
+	Trace
+	Channel string // as the handler gave it
 	// Realm and Flow are the resolved names; Account is the keyed hash. They
 	// are for events, logs and metrics.
 	Realm, Flow string
@@ -186,12 +189,15 @@ type Recorded struct {
 	ProofError ProofError
 	Challenge  *Challenge
 	Degraded   bool
-	// For events, logs and metrics. Breached was said with the attempt or the
-	// report, whatever the outcome.
-	Breached    bool
+	// For events, logs and metrics. Booked is the outcome that the store was told:
+	// of a success that is held, a second factor that is waited for.
+	Trace
 	Realm, Flow string
 	Account     keys.Account
+	IP          keys.Address
 	Outcome     keys.Outcome
+	Booked      keys.Outcome
+	Now         time.Time // by the store's clock
 }
 
 // Advice words.

@@ -108,6 +108,10 @@ func (g *Guard) answer(v *visit, rules *keys.Rules, ans *keys.Answer) (*Verdict,
 	r := g.verdict(v, d, ans.Now)
 	r.KnownDevice = ans.Device == keys.DeviceKnown
 	r.Familiar, r.Posture = ans.Familiar, ans.Posture
+	r.Needed = ans.Needed
+	if ans.Proof == keys.ProofUsed {
+		r.Used = v.shown.proof.Rung
+	}
 	r.Degraded, r.Replayed = ans.Degraded, ans.Replayed
 	if r.ProofError = v.shown.err; r.ProofError == "" {
 		r.ProofError = proofErrors[ans.Proof]
@@ -144,6 +148,7 @@ func (g *Guard) unasked(v *visit, d Decision) (*Verdict, error) {
 	now := g.now()
 	d.Tiers = []TierLevel{}
 	r := g.verdict(v, d, now)
+	r.Needed = keys.Captcha
 	r.ProofError = v.shown.unasked(now)
 	if g.c.Shadow {
 		id, err := g.newID()
@@ -171,6 +176,7 @@ func (g *Guard) verdict(v *visit, d Decision, now int64) *Verdict {
 		r.Action, r.RetryAfter = ActionAllow, 0
 	}
 	r.Proceed = r.Action == ActionAllow
+	r.Trace, r.Channel = v.trace(now), v.a.Channel
 	return r
 }
 
@@ -179,7 +185,7 @@ func (g *Guard) sealAttempt(v *visit, r *Verdict, rules *keys.Rules, ans *keys.A
 	t := attemptToken{
 		scope: v.scope, id: ans.ID, account: v.account, ip: v.ip, stamp: ans.Now,
 		listed: v.listed == allowed, breached: v.a.PasswordBreached, degraded: ans.Degraded, instance: g.c.Instance,
-		familiar: ans.Familiar,
+		familiar: ans.Familiar, ua: uaIndex(r.UAClass), tag: r.Tag,
 	}
 	if ans.Device == keys.DeviceKnown && v.device != nil { // a repeat may come to an instance without the device's secret
 		t.device, t.deviceID = true, v.device.id
@@ -192,6 +198,7 @@ func (g *Guard) sealAttempt(v *visit, r *Verdict, rules *keys.Rules, ans *keys.A
 	}
 	r.Attempt = g.c.Secrets.seal(forAttempt, t.encode())
 	r.AttemptExpires = micros(t.expires())
+	r.AttemptID = t.id
 }
 
 // challenge seals what would make the attempt acceptable. One who comes too

@@ -23,6 +23,7 @@ type liveRealm struct {
 	here     keys.Space // of what only this instance's memory holds
 	pepper   keys.Pepper
 	requests []byte // key for hashing request ids
+	tagger   *tagger
 	codes    []byte // key of verification codes and proofs of work
 	// providers are those whose challenges stand in place of a picture.
 	providers []Provider
@@ -67,9 +68,13 @@ func bind(p *Policy, c *Config) (*live, error) {
 		if err != nil {
 			return nil, err
 		}
+		tags, err := derive(secret, "guardd tag 1 "+name, 32)
+		if err != nil {
+			return nil, err
+		}
 		b := &liveRealm{
 			realmRules: p.compiled[name], name: name, spaces: keys.NewSpaces(name, p.compiled[name].shards), here: keys.NewSpace(name, 0),
-			pepper: pepper, requests: requests, codes: codes, providers: c.Providers[name],
+			pepper: pepper, requests: requests, codes: codes, tagger: &tagger{secret: tags}, providers: c.Providers[name],
 		}
 		if c.Deliver != nil && c.Deliver[name] == nil {
 			faults.Add("realms."+name+".delivery", "there is nobody to deliver")
@@ -113,7 +118,7 @@ func (r *liveRealm) bucketKeys(rules *keys.Rules, flow string, a keys.Account, i
 		case keys.TierGlobal:
 			names[i] = space.Global(flow)
 		case keys.TierDevice:
-			names[i] = space.Device(flow, idText(device))
+			names[i] = space.Device(flow, HashID(device))
 		case keys.TierDevices:
 			names[i] = space.Devices(flow, a)
 		}

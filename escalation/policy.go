@@ -21,6 +21,9 @@ type Realm struct {
 	// FamiliarPlaces lets an account skip the address and global tiers where
 	// it has signed in within 30 days. Default true.
 	FamiliarPlaces *bool `yaml:"familiar_places,omitempty"`
+	// Events says whether attempts and outcomes are published, and so watched
+	// all together. Default true.
+	Events *bool `yaml:"events,omitempty"`
 	// PepperFile names the file with the key for hashing names, so that it
 	// outlives the sealing secrets. Whoever reads files fills Pepper from it.
 	PepperFile string `yaml:"pepper_file,omitempty"`

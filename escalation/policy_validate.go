@@ -62,13 +62,17 @@ func (r *Realm) validate(path string, faults *Faults) (*Realm, *realmRules) {
 		full.FamiliarPlaces = new(bool)
 		*full.FamiliarPlaces = true
 	}
+	if full.Events == nil {
+		full.Events = new(bool)
+		*full.Events = true
+	}
 	if full.Shards == 0 {
 		full.Shards = 1
 	}
 	if full.Shards < 1 || full.Shards > keys.MaxShards {
 		faults.Add(path+".shards", "must be from 1 to %d, not %d", keys.MaxShards, full.Shards)
 	}
-	c := &realmRules{shards: full.Shards, normalise: full.Normalise, familiar: *full.FamiliarPlaces}
+	c := &realmRules{shards: full.Shards, normalise: full.Normalise, familiar: *full.FamiliarPlaces, quiet: !*full.Events}
 	c.lists = full.Lists.compile(path+".lists", faults)
 	for i, o := range full.ReturnOrigins {
 		if !validOrigin(o) {

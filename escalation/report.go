@@ -19,8 +19,8 @@ func (g *Guard) Report(ctx context.Context, r *Report, may func(realm string) bo
 	if err != nil {
 		return nil, err
 	}
-	rec := &Recorded{Advice: []string{}, Realm: t.realm, Flow: Flows[t.flow], Account: t.account, Outcome: outcome,
-		Breached: r.PasswordBreached || t.breached}
+	rec := &Recorded{Advice: []string{}, Realm: t.realm, Flow: Flows[t.flow], Account: t.account, IP: t.ip, Outcome: outcome, Trace: t.trace(realm.quiet)}
+	rec.Breached = rec.Breached || r.PasswordBreached
 	booked, err := g.hold(ctx, rec, t, realm, r)
 	if err != nil {
 		return nil, err
@@ -34,12 +34,14 @@ func (g *Guard) Report(ctx context.Context, r *Report, may func(realm string) bo
 		return nil, fmt.Errorf("%w: it came to decide too late", ErrStore)
 	}
 	rec.Recorded, rec.Duplicate, rec.Degraded = rcp.Recorded, rcp.Duplicate, rcp.Degraded
+	rec.Now, rec.Booked = micros(rcp.Now), booked
 	if rcp.Expired {
 		rec.AttemptError, rec.Held, rec.ProofError = string(ProofExpired), false, ""
 		return rec, nil
 	}
 	if rec.Held && rcp.Prior == keys.Success { // it was finished before
 		rec.Held, rec.ProofError, booked = false, "", keys.Success
+		rec.Booked = booked
 	}
 	// A repeated success is answered like the first: its reply may have been
 	// lost on the way.
@@ -165,7 +167,7 @@ func (g *Guard) mint(rec *Recorded, t *attemptToken, old string, now int64) (kno
 	}
 	slices.SortStableFunc(d.entries[1:], func(a, b deviceEntry) int { return cmp.Compare(b.issued, a.issued) })
 	d.entries = d.entries[:min(len(d.entries), maxDeviceAccounts)]
-	rec.Device = g.c.Secrets.seal(forDevice, d.encode())
+	rec.Device, rec.DeviceID = g.c.Secrets.seal(forDevice, d.encode()), fresh.id
 	rec.DeviceExpires = micros(fresh.expires())
 	return known
 }

@@ -9,6 +9,7 @@ type realmRules struct {
 	shards    int
 	normalise keys.Normalisation
 	familiar  bool
+	quiet     bool // no events
 	lists     listTable
 	origins   []string
 	pow       powRules

@@ -104,13 +104,14 @@ func TestBadSecretsAreNamed(t *testing.T) {
 }
 
 // largestAttempt has the longest realm and as many limits, with as long
-// numbers, as an attempt can take from at once.
+// numbers, as an attempt can take from at once. A known device's takes from no
+// more than three.
 func largestAttempt() *attemptToken {
 	a := &attemptToken{
 		scope: scope{strings.Repeat("r", 64), 3}, id: [16]byte(bytes.Repeat([]byte{1}, 16)),
 		account: keys.Account(bytes.Repeat([]byte{2}, 16)), ip: keys.AddressOf(netip.MustParseAddr("2001:db8:ffff:ffff:ffff::1")),
-		stamp: 4_000_000_000_000_000, listed: true, breached: true, degraded: true, device: true,
-		deviceID: [16]byte{9}, instance: [8]byte{7},
+		stamp: 4_000_000_000_000_000, listed: true, breached: true, degraded: true, familiar: true,
+		ua: 255, tag: Tag{1}, instance: [8]byte{7},
 	}
 	for i := range 9 {
 		a.took = append(a.took, keys.Took{Tier: keys.Tier(i % 5), Limit: 1<<32 - 1 - uint32(i),
@@ -125,6 +126,11 @@ func TestTokensSurviveARoundTripWithinTheirSizes(t *testing.T) {
 	token := s.seal(forAttempt, a.encode())
 	if got := s.openAttempt(token); !reflect.DeepEqual(got, a) || len(token) > maxAttemptToken {
 		t.Errorf("attempt of %d characters: %+v", len(token), got)
+	}
+	known := largestAttempt()
+	known.device, known.deviceID, known.tag, known.took = true, [16]byte{9}, Tag{}, known.took[:3]
+	if got := s.openAttempt(s.seal(forAttempt, known.encode())); !reflect.DeepEqual(got, known) {
+		t.Errorf("attempt on a known device: %+v", got)
 	}
 	c := &challengeToken{scope: a.scope, rung: keys.Delay, id: a.id, account: a.account, issued: a.stamp,
 		expires: a.stamp + 700e6, wait: 30e6, work: maxPowWork, name: strings.Repeat("n", keys.MaxAccount), ip: a.ip, returnURL: strings.Repeat("u", maxReturnURL)}
@@ -173,7 +179,7 @@ func TestAPlaintextIsReadWholeOrNotAtAll(t *testing.T) {
 	} {
 		if name == "attempt" {
 			a := largestAttempt()
-			a.took = nil
+			a.took, a.device, a.deviceID = nil, true, [16]byte{9}
 			x.plain = a.encode()
 		}
 		if !x.ok(x.plain) {

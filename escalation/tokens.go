@@ -46,6 +46,8 @@ type attemptToken struct {
 	breached bool
 	degraded bool // answered by the twin of instance
 	familiar bool // the account had signed in from ip
+	ua       byte // place in UAClasses
+	tag      Tag
 	deviceID [16]byte
 	instance [8]byte
 	took     []keys.Took
@@ -57,6 +59,7 @@ const (
 	flagBreached
 	flagDegraded
 	flagFamiliar
+	flagTag
 	flagsEnd
 )
 
@@ -70,12 +73,16 @@ func (t *attemptToken) encode() []byte {
 	w.addr(t.ip.Addr())
 	w.num(t.stamp)
 	var flags byte
-	for i, on := range []bool{t.listed, t.device, t.breached, t.degraded, t.familiar} {
+	for i, on := range []bool{t.listed, t.device, t.breached, t.degraded, t.familiar, t.tag != Tag{}} {
 		if on {
 			flags |= 1 << i
 		}
 	}
 	w.byte(flags)
+	w.byte(t.ua)
+	if t.tag != (Tag{}) {
+		w.raw(t.tag[:])
+	}
 	if t.device {
 		w.raw(t.deviceID[:])
 	}
@@ -103,6 +110,11 @@ func decodeAttempt(b []byte) (*attemptToken, bool) {
 	t.listed, t.device = flags&flagListed != 0, flags&flagDevice != 0
 	t.breached, t.degraded = flags&flagBreached != 0, flags&flagDegraded != 0
 	t.familiar = flags&flagFamiliar != 0
+	t.ua = r.byte()
+	if flags&flagTag != 0 {
+		t.tag = Tag(r.raw(len(t.tag)))
+		r.bad = r.bad || t.tag == Tag{}
+	}
 	if t.device {
 		t.deviceID = r.id()
 	}

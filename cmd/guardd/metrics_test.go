@@ -137,13 +137,13 @@ func TestEachCallThatTheStoreFailsIsCountedUnderItsName(t *testing.T) {
 
 func TestAttemptsAndOutcomesAreCounted(t *testing.T) {
 	m := testMetrics(t)
-	m.Attempt(&escalation.Verdict{Realm: "default", Flow: "otp", Action: "captcha", Would: "captcha", Familiar: true, Reasons: []string{"pair.burst", "flood"}, ProofError: "spent",
+	m.Attempt(&escalation.Verdict{Realm: "default", Flow: "otp", Action: "captcha", Would: "captcha", Trace: escalation.Trace{Familiar: true}, Reasons: []string{"pair.burst", "flood"}, ProofError: "spent",
 		Tiers: []escalation.TierLevel{{Tier: "pair", Limit: "burst", Left: 5, Capacity: 10, Rung: keys.Captcha}}}, 3*time.Millisecond)
 	m.Attempt(&escalation.Verdict{Realm: "default", Flow: "login", Action: "allow", Would: "verify", Shadow: true, Degraded: true}, time.Millisecond)
 	m.Outcome(&escalation.Recorded{Realm: "default", Flow: "login", Outcome: keys.Success, Recorded: true}, time.Millisecond)
 	m.Outcome(&escalation.Recorded{Realm: "default", Flow: "login", Outcome: keys.Success, Recorded: true, Duplicate: true}, time.Millisecond)
-	m.Outcome(&escalation.Recorded{Realm: "default", Flow: "login", Outcome: keys.Success, Recorded: true, Held: true, Breached: true}, time.Millisecond)
-	m.Outcome(&escalation.Recorded{Realm: "default", Flow: "login", Outcome: keys.Failure, Recorded: true, Breached: true}, time.Millisecond)
+	m.Outcome(&escalation.Recorded{Realm: "default", Flow: "login", Outcome: keys.Success, Recorded: true, Held: true, Trace: escalation.Trace{Breached: true}}, time.Millisecond)
+	m.Outcome(&escalation.Recorded{Realm: "default", Flow: "login", Outcome: keys.Failure, Recorded: true, Trace: escalation.Trace{Breached: true}}, time.Millisecond)
 	m.Answered("/v1/attempts", 429, time.Millisecond)
 	for name, got := range map[string]float64{
 		"captcha":   testutil.ToFloat64(m.attempts.WithLabelValues("default", "otp", "captcha")),

@@ -20,8 +20,8 @@ func printPolicy(out io.Writer, p *escalation.Policy) {
 			fmt.Fprintln(out)
 		}
 		r := p.Realms[name]
-		fmt.Fprintf(out, "%s: normalise %s, familiar places %s, %d addresses allowed, %d denied\n",
-			name, r.Normalise, onOff(*r.FamiliarPlaces), len(r.Lists.Allow), len(r.Lists.Deny))
+		fmt.Fprintf(out, "%s: normalise %s, familiar places %s, events %s, %d addresses allowed, %d denied\n",
+			name, r.Normalise, onOff(*r.FamiliarPlaces), onOff(*r.Events), len(r.Lists.Allow), len(r.Lists.Deny))
 		w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 		fmt.Fprintln(w, "  flow\ttier\tlimit\tcapacity\trefill\tdelay\tcaptcha\tverify")
 		for _, flow := range escalation.Flows {
