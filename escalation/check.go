@@ -15,7 +15,7 @@ import (
 // request id was another request's), ErrStore (we do not know; never with a
 // keys.Fallback).
 func (g *Guard) Check(ctx context.Context, a *Attempt) (*Verdict, error) {
-	v, err := g.live.Load().visit(a)
+	v, err := g.live.Load().visit(a, g.now())
 	if err != nil {
 		return nil, err
 	}

@@ -70,6 +70,10 @@ type Guard struct {
 	ahead   atomic.Int64 // the store's clock less ours, microseconds
 	answers sync.Pool
 	queue   queue
+
+	// setting is held while a policy or lists are swapped in.
+	setting   sync.Mutex
+	operators map[string]Lists // by realm, beside the policy's
 }
 
 // New makes a Guard. Errors are Faults when the policy is not valid, or does
@@ -87,7 +91,7 @@ func New(c Config) (*Guard, error) {
 	if c.Rand == nil {
 		c.Rand = rand.Reader
 	}
-	g := &Guard{c: c}
+	g := &Guard{c: c, operators: map[string]Lists{}}
 	g.answers.New = func() any { return new(keys.Answer) }
 	if c.Instance == ([8]byte{}) {
 		if _, err := io.ReadFull(c.Rand, g.c.Instance[:]); err != nil {
@@ -118,7 +122,9 @@ func (g *Guard) Reload(p *Policy, deliver map[string]Deliverer, providers map[st
 	}
 	c := g.c
 	c.Deliver, c.Providers = deliver, providers
-	l, err := bind(p, &c)
+	g.setting.Lock()
+	defer g.setting.Unlock()
+	l, err := bind(p, &c, g.operators)
 	if err != nil {
 		return err
 	}

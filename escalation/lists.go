@@ -2,6 +2,7 @@ package escalation
 
 import (
 	"fmt"
+	"math"
 	"net/netip"
 
 	"github.com/gaissmai/bart"
@@ -18,41 +19,149 @@ const (
 	denied
 )
 
-// listTable finds the most specific entry that holds an address.
-type listTable struct{ table *bart.Table[listing] }
+// String returns the list's name.
+func (l listing) String() string { return [...]string{"", ListAllow, ListDeny}[l] }
 
-func (t listTable) lookup(a keys.Address) listing {
-	l, _ := t.table.Lookup(a.Addr())
-	return l
+// The names of the lists.
+const (
+	ListAllow = "allow"
+	ListDeny  = "deny"
+)
+
+// MaxListed is how many entries each of a realm's lists holds beside those of
+// the policy.
+const MaxListed = 10_000
+
+// listed is one entry in force.
+type listed struct {
+	ListEntry
+	prefix  netip.Prefix
+	policy  bool  // it stands in the policy; else an operator has set it since
+	expires int64 // microseconds
 }
 
-// compile checks the entries. Deny is laid over allow, so it wins a tie.
-func (l *Lists) compile(path string, faults *Faults) listTable {
-	t := listTable{&bart.Table[listing]{}}
-	for _, list := range []struct {
-		name    string
-		entries []ListEntry
-		is      listing
-	}{{"allow", l.Allow, allowed}, {"deny", l.Deny, denied}} {
-		seen := map[netip.Prefix]bool{}
-		for i, e := range list.entries {
-			p, err := parseCIDR(e.CIDR)
-			switch {
-			case err != nil:
-			case seen[p]:
-				err = fmt.Errorf("%s is listed twice", p)
-			case catchAll(p) && !e.Force:
-				err = fmt.Errorf("%s is half of the Internet or more: say force: true beside it where that is meant", p)
-			}
-			if err != nil {
-				faults.Add(fmt.Sprintf("%s.%s[%d].cidr", path, list.name, i), "%v", err)
-				continue
-			}
-			seen[p] = true
-			t.table.Insert(p, list.is)
+// listedAt are the entries of one network.
+type listedAt struct{ allow, deny *listed }
+
+// at is the entry that holds at now. Deny wins a tie.
+func (v listedAt) at(now int64) (listing, *listed) {
+	if v.deny != nil && now < v.deny.expires {
+		return denied, v.deny
+	}
+	if v.allow != nil && now < v.allow.expires {
+		return allowed, v.allow
+	}
+	return unlisted, nil
+}
+
+// listTable finds the most specific entry that holds an address. It is not
+// changed once it is in force.
+type listTable struct{ table *bart.Table[listedAt] }
+
+func (t listTable) lookup(a keys.Address, now int64) (listing, *listed) {
+	v, ok := t.table.Lookup(a.Addr())
+	if !ok {
+		return unlisted, nil
+	}
+	if l, e := v.at(now); l != unlisted {
+		return l, e
+	}
+	// The most specific has run out: the next one that has not.
+	for _, v := range t.table.Supernets(netip.PrefixFrom(a.Addr(), a.Addr().BitLen())) {
+		if l, e := v.at(now); l != unlisted {
+			return l, e
 		}
 	}
+	return unlisted, nil
+}
+
+// add puts entries into the table, beside what it has of the other list. Those
+// that are no entries are faults.
+func (t listTable) add(is listing, entries []ListEntry, policy bool, path string, faults *Faults) {
+	seen := map[netip.Prefix]bool{}
+	for i, e := range entries {
+		p, err := ListedNetwork(e.CIDR, e.Force)
+		if err == nil && seen[p] {
+			err = fmt.Errorf("%s is listed twice", p)
+		}
+		if err != nil {
+			faults.Add(fmt.Sprintf("%s.%s[%d].cidr", path, is, i), "%v", err)
+			continue
+		}
+		seen[p] = true
+		x := &listed{ListEntry: e, prefix: p, policy: policy, expires: math.MaxInt64}
+		if !e.ExpiresAt.IsZero() {
+			x.expires = e.ExpiresAt.UnixMicro()
+		}
+		t.table.Modify(p, func(v listedAt, _ bool) (listedAt, bool) {
+			if is == denied {
+				v.deny = later(v.deny, x)
+			} else {
+				v.allow = later(v.allow, x)
+			}
+			return v, false
+		})
+	}
+}
+
+// later is the one of two entries for the same network that holds longer.
+func later(a, b *listed) *listed {
+	if a != nil && a.expires >= b.expires {
+		return a
+	}
+	return b
+}
+
+// compile checks the entries of a policy.
+func (l *Lists) compile(path string, faults *Faults) listTable {
+	t := listTable{&bart.Table[listedAt]{}}
+	t.add(allowed, l.Allow, true, path, faults)
+	t.add(denied, l.Deny, true, path, faults)
 	return t
+}
+
+// with is the policy's table with what operators have listed since.
+func (t listTable) with(l *Lists, path string, faults *Faults) listTable {
+	t = listTable{t.table.Clone()}
+	t.add(allowed, l.Allow, false, path, faults)
+	t.add(denied, l.Deny, false, path, faults)
+	return t
+}
+
+// SetLists has an operator's entries count in the realm beside those of the
+// policy, from the next attempt on, in place of those set before. A realm that
+// does not exist has them as soon as a reload brings it. Errors: Faults.
+func (g *Guard) SetLists(realm string, l Lists) error {
+	g.setting.Lock()
+	defer g.setting.Unlock()
+	faults := &Faults{}
+	for name, entries := range map[string][]ListEntry{ListAllow: l.Allow, ListDeny: l.Deny} {
+		if len(entries) > MaxListed {
+			faults.Add("lists."+name, "holds %d entries, and %d are all it may", len(entries), MaxListed)
+		}
+	}
+	if r := g.live.Load().realms[realm]; r != nil && len(*faults) == 0 {
+		t := r.realmRules.lists.with(&l, "lists", faults)
+		if len(*faults) == 0 {
+			r.listed.Store(&t)
+		}
+	}
+	if len(*faults) > 0 {
+		return *faults
+	}
+	g.operators[realm] = l
+	return nil
+}
+
+// ListedNetwork reads an entry's network, or one address, in canonical form: host
+// bits, and half of the Internet without force, are refused, with what to do
+// about it.
+func ListedNetwork(cidr string, force bool) (netip.Prefix, error) {
+	p, err := parseCIDR(cidr)
+	if err == nil && catchAll(p) && !force {
+		err = fmt.Errorf("%s is half of the Internet or more: say force: true beside it where that is meant", p)
+	}
+	return p, err
 }
 
 // catchAll reports whether p holds half of all addresses: a slip of a mask

@@ -3,6 +3,7 @@ package escalation
 import (
 	"maps"
 	"slices"
+	"sync/atomic"
 
 	"github.com/guardd/guardd/keys"
 )
@@ -27,11 +28,13 @@ type liveRealm struct {
 	codes    []byte // key of verification codes and proofs of work
 	// providers are those whose challenges stand in place of a picture.
 	providers []Provider
-	floods    [flowCount]*floodRules // nil: none
+	// listed is the policy's lists and the operators'.
+	listed atomic.Pointer[listTable]
+	floods [flowCount]*floodRules // nil: none
 }
 
 // bind derives each realm's keys. Faults name realms.X.pepper_file and realms.X.delivery.
-func bind(p *Policy, c *Config) (*live, error) {
+func bind(p *Policy, c *Config, operators map[string]Lists) (*live, error) {
 	s := c.Secrets
 	instances := c.Live
 	if instances == nil {
@@ -76,6 +79,9 @@ func bind(p *Policy, c *Config) (*live, error) {
 			realmRules: p.compiled[name], name: name, spaces: keys.NewSpaces(name, p.compiled[name].shards), here: keys.NewSpace(name, 0),
 			pepper: pepper, requests: requests, codes: codes, tagger: &tagger{secret: tags}, providers: c.Providers[name],
 		}
+		own := operators[name]
+		table := b.realmRules.lists.with(&own, "lists", faults)
+		b.listed.Store(&table)
 		if c.Deliver != nil && c.Deliver[name] == nil {
 			faults.Add("realms."+name+".delivery", "there is nobody to deliver")
 		}
@@ -103,8 +109,12 @@ func (r *liveRealm) account(name string) (keys.Account, string, error) {
 
 // bucketKeys names one bucket a tier of the rules.
 func (r *liveRealm) bucketKeys(rules *keys.Rules, flow string, a keys.Account, ip keys.Address, device [16]byte) []string {
+	return bucketKeys(r.at(a), rules, flow, a, ip, device)
+}
+
+func bucketKeys(space keys.Space, rules *keys.Rules, flow string, a keys.Account, ip keys.Address, device [16]byte) []string {
 	tiers := rules.Tiers()
-	names, space := make([]string, len(tiers)), r.at(a)
+	names := make([]string, len(tiers))
 	for i := range tiers {
 		switch tiers[i].Tier {
 		case keys.TierPair:

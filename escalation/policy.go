@@ -1,6 +1,8 @@
 package escalation
 
 import (
+	"time"
+
 	"github.com/guardd/guardd/keys"
 )
 
@@ -75,6 +77,8 @@ type Lists struct {
 type ListEntry struct {
 	CIDR   string `yaml:"cidr"`
 	Reason string `yaml:"reason,omitempty"`
+	// ExpiresAt is when it ends, as 2026-01-31T12:00:00Z; without one it stays.
+	ExpiresAt time.Time `yaml:"expires_at,omitempty"`
 	// Force says that an entry for half of the Internet, or all of it, is meant.
 	Force bool `yaml:"force,omitempty"`
 }

@@ -322,7 +322,7 @@ func wantListed(t *testing.T, lists Lists, want map[string]listing) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := p.compiled["default"].lists.lookup(a); got != want {
+		if got, _ := p.compiled["default"].lists.lookup(a, t0); got != want {
 			t.Errorf("%s: %d, want %d", ip, got, want)
 		}
 	}

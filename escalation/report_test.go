@@ -14,7 +14,7 @@ import (
 // left is what a limit of alice's at home holds, without taking.
 func (w *world) left(account, ip, tier string) int64 {
 	w.Helper()
-	v, err := w.g.live.Load().visit(&Attempt{Account: account, IP: ip})
+	v, err := w.g.live.Load().visit(&Attempt{Account: account, IP: ip}, t0)
 	if err != nil {
 		w.Fatal(err)
 	}

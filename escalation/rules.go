@@ -1,6 +1,8 @@
 package escalation
 
 import (
+	"slices"
+
 	"github.com/guardd/guardd/keys"
 )
 
@@ -22,8 +24,8 @@ const flowCount = 4 // of Flows
 // flowRules are the limits of one flow, compiled once for every kind of
 // attempt.
 type flowRules struct {
-	kinds [kindCount]*keys.Rules
-	flood *keys.Rules // nil: no flood guard
+	kinds [kindCount]*keys.Rules // nil: nothing is counted; of what operators look at only
+	flood *keys.Rules            // nil: no flood guard
 	pace  keys.Pace
 	gone  keys.Rung // the least while the shared store is gone
 	// holdBreached is Breached.Verify.
@@ -37,6 +39,9 @@ const (
 	kindV6     kind = 1 << iota // IPv6: tier network
 	kindListed                  // on the allow list: neither ip nor network
 	kindDevice                  // shows a device: tier device
+	// What operators look at: an address, or an account, alone.
+	kindNobody  // no account: neither pair nor account nor device
+	kindNowhere // no address: neither pair nor ip nor network
 	kindCount
 )
 
@@ -102,6 +107,10 @@ func (f *Flow) compile(shards int, effects [4]keys.Effect, path string, faults *
 	pace := keys.Pace{Base: f.Delay.Base.D.Microseconds(), Max: f.Delay.Max.D.Microseconds()}
 	c := &flowRules{pace: pace, gone: storeGone[f.StoreGone], holdBreached: *f.Breached.Verify}
 	for k := range c.kinds {
+		looks := kind(k)&(kindNobody|kindNowhere) != 0
+		if looks && !slices.ContainsFunc(tiers, func(t keys.TierSpec) bool { return kind(k).counts(t.Tier) }) {
+			continue // an operator finds nothing to look at
+		}
 		c.kinds[k] = newRules(tiers, kind(k).counts, effects, pace, path, faults)
 	}
 	flooded := func(t keys.Tier) bool { return t == keys.TierFlood }
@@ -114,12 +123,16 @@ func (f *Flow) compile(shards int, effects [4]keys.Effect, path string, faults *
 // counts reports whether attempts of kind k are counted by the tier.
 func (k kind) counts(t keys.Tier) bool {
 	switch t {
+	case keys.TierPair:
+		return k&(kindNobody|kindNowhere) == 0
+	case keys.TierAccount:
+		return k&kindNobody == 0
 	case keys.TierIP:
-		return k&kindListed == 0
+		return k&(kindListed|kindNowhere) == 0
 	case keys.TierNetwork:
-		return k&kindListed == 0 && k&kindV6 != 0
+		return k&(kindListed|kindNowhere) == 0 && k&kindV6 != 0
 	case keys.TierDevice, keys.TierDevices:
-		return k&kindDevice != 0
+		return k&kindDevice != 0 && k&kindNobody == 0
 	case keys.TierFlood:
 		return false
 	}

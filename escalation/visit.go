@@ -42,7 +42,7 @@ type visit struct {
 }
 
 // visit checks a and resolves names. The error is Faults.
-func (l *live) visit(a *Attempt) (*visit, error) {
+func (l *live) visit(a *Attempt, now int64) (*visit, error) {
 	v, faults := &visit{a: a}, &Faults{}
 	realm, flow := a.Realm, a.Flow
 	if realm == "" {
@@ -79,7 +79,7 @@ func (l *live) visit(a *Attempt) (*visit, error) {
 	}
 	v.flowName, v.flow = flow, v.realm.flows[index]
 	v.scope = scope{realm, byte(index)}
-	v.listed = v.realm.lists.lookup(v.ip)
+	v.listed, _ = v.realm.listed.Load().lookup(v.ip, now)
 	return v, nil
 }
 

@@ -124,6 +124,13 @@ type Account [16]byte
 // String returns the hash in 22 URL-safe characters.
 func (a Account) String() string { return base64.RawURLEncoding.EncodeToString(a[:]) }
 
+// ParseAccount is the inverse of String, for hashes that a log, an event or an
+// answer showed; ok is false for anything else.
+func ParseAccount(s string) (a Account, ok bool) {
+	n, err := base64.RawURLEncoding.Strict().DecodeString(s)
+	return Account(append(n, make([]byte, len(a))...)[:len(a)]), err == nil && len(n) == len(a)
+}
+
 // Pepper is the key for hashing names. It is safe for concurrent use.
 type Pepper struct{ macs *sync.Pool }
 

@@ -62,3 +62,16 @@ func (t Threshold) begins(l Limit, need int64) int64 {
 	}
 	return max(t.Units(l, need), need-1)
 }
+
+// Relief is how long it takes in microseconds, when nobody takes from it
+// meanwhile, until a limit with so many units left asks one guess for nothing.
+func (s Steps) Relief(l Limit, left int64) int64 {
+	first := int64(-1)
+	for _, t := range [...]Threshold{s.Delay, s.Captcha, s.Verify} {
+		first = max(first, t.begins(l, l.Period))
+	}
+	if left > first || l.Zero() {
+		return 0
+	}
+	return ceilDiv(min(first+1, l.Units())-left, l.Count)
+}
