@@ -44,11 +44,11 @@ type owner struct {
 
 // set is what one take decides over.
 type set struct {
-	rules    *keys.Rules
-	bounds   []*bound
-	gone     keys.Rung // least rung while the store is gone
-	anyOpen  bool
-	settling bool // a rule among them counts cost
+	rules  *keys.Rules
+	bounds []*bound
+	gone   keys.Rung // least rung while the store is gone
+	strict *set      // those that are not Open, where some are; nil: none is left
+	open   bool      // some are Open
 }
 
 // setsKept bounds the compiled sets of a book: callers choose the combination.
@@ -263,6 +263,7 @@ var steps = keys.Steps{Delay: keys.Never, Captcha: keys.Never, Verify: keys.Empt
 
 func compileSet(chosen []*bound) *set {
 	s := &set{bounds: chosen}
+	var strict []*bound
 	specs := make([]keys.TierSpec, len(chosen))
 	for i, x := range chosen {
 		specs[i] = keys.TierSpec{Tier: keys.TierPlan, Limits: []keys.LimitSpec{{Name: x.Name, Limit: x.limit, Steps: steps}}}
@@ -270,9 +271,13 @@ func compileSet(chosen []*bound) *set {
 		case Closed:
 			s.gone = keys.Verify
 		case Open:
-			s.anyOpen = true
+			s.open = true
+			continue
 		}
-		s.settling = s.settling || x.Counts == CountsCost
+		strict = append(strict, x)
+	}
+	if s.open && len(strict) > 0 {
+		s.strict = compileSet(strict)
 	}
 	rules, err := keys.NewRules(specs, [4]keys.Effect{}, keys.Pace{})
 	if err != nil {

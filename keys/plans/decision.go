@@ -62,33 +62,40 @@ func (l *LimitState) Next() time.Duration {
 }
 
 // read takes over what the store says.
-func (d *Decision) read(s *set, ask *keys.Ask, ans *keys.Answer) {
+func (d *Decision) read(s *set, costs []int64, ans *keys.Answer) {
 	d.Allowed, d.Impossible = ans.Let && ans.Status == keys.Decided, ans.Status == keys.Impossible
 	d.Degraded, d.Replayed = ans.Degraded, ans.Replayed
 	d.At = time.UnixMicro(ans.Now).UTC()
-	d.Binding = -1
-	open := ans.Degraded && !d.Impossible
+	d.Binding, d.Limits, d.RetryAfter = -1, d.Limits[:0], 0
 	for i := range ans.Limits {
 		x := s.bounds[ans.Limits[i].Tier]
-		l := stateOf(x, &ans.Limits[i], ask.Costs[ans.Limits[i].Tier], ans)
+		l := stateOf(x, &ans.Limits[i], costs[ans.Limits[i].Tier], ans)
 		if d.Degraded && !l.Allowed && l.Cost <= x.limit.Capacity && l.Wait == 0 {
 			// The share never holds it, or the rule is closed: only the shared store helps.
 			l.Wait = time.Duration(ans.NextProbe) * time.Microsecond
-		}
-		if !l.Allowed && x.Failure != Open {
-			open = false
 		}
 		d.Limits = append(d.Limits, l)
 		if d.Binding < 0 || l.binds(&d.Limits[d.Binding]) {
 			d.Binding = i
 		}
 	}
-	if !d.Allowed && open && s.anyOpen {
-		d.Allowed = true
-	}
 	if !d.Allowed && !d.Impossible && d.Binding >= 0 {
 		d.RetryAfter = d.Limits[d.Binding].Wait
 	}
+}
+
+// openOnly reports whether, in an outage, only rules refuse that are to let
+// everything through then.
+func (d *Decision) openOnly(s *set) bool {
+	if !d.Degraded || d.Allowed || d.Impossible || !s.open {
+		return false
+	}
+	for i := range d.Limits {
+		if !d.Limits[i].Allowed && s.bounds[i].Failure != Open {
+			return false
+		}
+	}
+	return true
 }
 
 func stateOf(x *bound, a *keys.LimitAnswer, cost int64, ans *keys.Answer) LimitState {

@@ -25,13 +25,13 @@ type reservation struct {
 	Instance [8]byte
 }
 
-func (t *Taker) reserve(r *Request, s *set, ask *keys.Ask, ans *keys.Answer) string {
+func (t *Taker) reserve(r *Request, s *set, costs []int64, ans *keys.Answer) string {
 	v := reservation{ID: ans.ID, Digest: r.key(), Route: r.Route, Cost: r.Cost, Stamp: ans.Now, Degraded: ans.Degraded, Instance: t.c.Instance}
 	for i, x := range s.bounds {
 		v.Rules = append(v.Rules, x.Name)
 		took := int64(0)
 		if ans.Limits[i].Took || ans.Replayed {
-			took = ask.Costs[i]
+			took = costs[i]
 		}
 		v.Tokens, v.In = append(v.Tokens, took), append(v.In, ans.Limits[i].Limit)
 	}

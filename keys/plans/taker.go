@@ -178,7 +178,7 @@ func (t *Taker) Take(ctx context.Context, r *Request) (*Decision, error) {
 func (t *Taker) name(d Digest) keys.Account { return t.c.Pepper.Account(string(d[:])) }
 
 func (t *Taker) decide(ctx context.Context, r *Request, s *set, d *Decision) error {
-	ask, err := t.ask(r, s, d.Key)
+	ask, costs, err := t.ask(r, s, d.Key)
 	if err != nil {
 		return err
 	}
@@ -193,9 +193,16 @@ func (t *Taker) decide(ctx context.Context, r *Request, s *set, d *Decision) err
 	case keys.Late:
 		return fmt.Errorf("%w: it came to decide too late", ErrStore)
 	}
-	d.read(s, ask, ans)
+	d.read(s, costs, ans)
+	if d.openOnly(s) {
+		if s.strict == nil {
+			d.Allowed, d.RetryAfter = true, 0
+			return nil
+		}
+		return t.decide(ctx, r, s.strict, d) // the others still count
+	}
 	if r.Reserve && ans.Taken {
-		d.Reservation = t.reserve(r, s, ask, ans)
+		d.Reservation = t.reserve(r, s, costs, ans)
 	}
 	return nil
 }
@@ -207,26 +214,27 @@ func (t *Taker) now() int64 {
 	return 0
 }
 
-func (t *Taker) ask(r *Request, s *set, key keys.Account) (*keys.Ask, error) {
+func (t *Taker) ask(r *Request, s *set, key keys.Account) (ask *keys.Ask, costs []int64, err error) {
 	space := keys.PlanSpace(key)
-	ask := &keys.Ask{Now: t.now(), Rules: s.rules, Keys: make([]string, len(s.bounds)), StoreGone: s.gone}
-	ask.Costs = make([]int64, len(s.bounds))
+	ask = &keys.Ask{Now: t.now(), Rules: s.rules, Keys: make([]string, len(s.bounds)), StoreGone: s.gone}
+	costs = make([]int64, len(s.bounds))
 	for i, x := range s.bounds {
 		ask.Keys[i] = space.Rule(x.Name)
-		ask.Costs[i] = x.Cost(r.Route, r.Cost)
-		ask.Cost = max(ask.Cost, ask.Costs[i])
-	}
-	if r.Cost == 0 { // a look takes nothing, not even where requests count
-		clear(ask.Costs)
-		ask.Cost = 0
+		if r.Cost > 0 { // a look takes nothing, not even where requests count
+			costs[i] = x.Cost(r.Route, r.Cost)
+			ask.Cost = max(ask.Cost, costs[i])
+			if costs[i] != costs[0] { // one cost for all is a shorter call
+				ask.Costs = costs
+			}
+		}
 	}
 	if _, err := io.ReadFull(t.c.Rand, ask.AttemptID[:]); err != nil {
-		return nil, fmt.Errorf("making an identity: %w", err)
+		return nil, nil, fmt.Errorf("making an identity: %w", err)
 	}
 	if r.RequestID != "" && r.Cost > 0 {
 		ask.Request = keys.Request{Key: space.Request(r.RequestID), Body: r.body(), Life: RequestMemory.Microseconds()}
 	}
-	return ask, nil
+	return ask, costs, nil
 }
 
 // body fingerprints everything that a repeat must repeat.

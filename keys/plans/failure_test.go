@@ -1,0 +1,91 @@
+package plans_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/guardd/guardd/keys"
+	"github.com/guardd/guardd/keys/plans"
+)
+
+type ctx = context.Context
+
+// gone is a shared store that can be taken away.
+type gone struct {
+	plans.Store
+	is bool
+}
+
+var errGone = errors.New("gone")
+
+func (g *gone) Take(c ctx, a *keys.Ask, ans *keys.Answer) error {
+	if g.is {
+		return errGone
+	}
+	return g.Store.Take(c, a, ans)
+}
+
+func (g *gone) Settle(c ctx, s *keys.Settlement, out *keys.Settled) error {
+	if g.is {
+		return errGone
+	}
+	return g.Store.Settle(c, s, out)
+}
+
+func TestWhenTheSharedStoreIsGoneARuleDoesWhatItSays(t *testing.T) {
+	d := &plans.Definition{Rules: []plans.Rule{
+		{Name: "local", Capacity: 40, Refill: "1/24h"},
+		{Name: "open", Capacity: 8, Refill: "1/24h", Failure: plans.Open},
+		{Name: "closed", Capacity: 40, Refill: "1/24h", Failure: plans.Closed},
+	}}
+	for _, c := range []struct {
+		rules []string
+		want  int // of 100 takes, among 4 instances
+	}{
+		{[]string{"local"}, 10},
+		{[]string{"open"}, 100},
+		{[]string{"closed"}, 0},
+		{[]string{"local", "open"}, 10}, // the open rule lets all through, the other still counts
+		{[]string{"open", "closed"}, 0},
+	} {
+		w := newWorld(t, d)
+		shared := &gone{Store: w.store}
+		twin := keys.NewMemory(keys.MemoryConfig{Now: func() int64 { return w.now }})
+		w.over(keys.NewFallback(keys.FallbackConfig{Primary: shared, Local: twin, Instances: 4}), d)
+		shared.is = true
+		yes := 0
+		for range 100 {
+			d := w.take(plans.Request{Key: "k", Rules: c.rules, Cost: 1})
+			if !d.Degraded {
+				t.Fatal("not marked degraded")
+			}
+			if d.Allowed {
+				yes++
+			}
+		}
+		if yes != c.want {
+			t.Errorf("%v: %d let through, not %d", c.rules, yes, c.want)
+		}
+		shared.is = false
+		if d := w.take(plans.Request{Key: "k2", Rules: c.rules, Cost: 1}); d.Degraded || !d.Allowed {
+			t.Errorf("%v, the store back: %+v", c.rules, d)
+		}
+	}
+}
+
+func TestAReservationOfAnOutageIsSettledWithTheTwin(t *testing.T) {
+	d := one(40, "1/24h")
+	w := newWorld(t, d)
+	shared := &gone{Store: w.store, is: true}
+	twin := keys.NewMemory(keys.MemoryConfig{Now: func() int64 { return w.now }})
+	w.over(keys.NewFallback(keys.FallbackConfig{Primary: shared, Local: twin, Instances: 4}), d)
+	r := w.take(plans.Request{Key: "k", Rules: []string{"r"}, Cost: 8, Reserve: true})
+	s, err := w.Settle(t.Context(), r.Reservation, 3)
+	if err != nil || !s.Settled || !s.Degraded || s.Limits[0].Remaining() != 7 {
+		t.Fatalf("%+v, %v", s, err)
+	}
+	if n := w.allowed(20, "r"); n != 7 {
+		t.Errorf("%d let through after it, not 7", n)
+	}
+}

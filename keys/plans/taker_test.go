@@ -1,0 +1,308 @@
+package plans_test
+
+import (
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/guardd/guardd/keys"
+	"github.com/guardd/guardd/keys/plans"
+)
+
+var three = &plans.Definition{
+	Rules: []plans.Rule{
+		{Name: "second", Capacity: 10, Refill: "10/1s"},
+		{Name: "hour", Capacity: 100, Refill: "100/1h"},
+		{Name: "units", Capacity: 50, Refill: "1/1m", Routes: map[string]int64{"GET /search": 5, "GET /health": 0, "*": 1}},
+		{Name: "requests", Capacity: 5, Refill: "5/1m", Counts: plans.CountsRequests},
+	},
+	Plans: []plans.Plan{{Name: "free", Rules: []string{"second", "hour", "units"}}, {Name: "llm", Rules: []string{"requests", "hour"}}, {Name: "search", Rules: []string{"units"}}},
+	Keys: []plans.Key{
+		{SHA256: digest("free-key"), Plan: "free"},
+		{SHA256: digest("llm-key"), Plan: "llm"},
+		{SHA256: digest("search-key"), Plan: "search"},
+		{SHA256: digest("big-key"), Plan: "free", Overrides: []plans.Override{{Rule: "second", Capacity: ptr(40), Refill: "40/1s"}}},
+		{SHA256: digest("stopped-key"), Plan: "free", State: plans.Suspended},
+	},
+}
+
+func left(d *plans.Decision) (n []int64) {
+	for i := range d.Limits {
+		n = append(n, d.Limits[i].Remaining())
+	}
+	return n
+}
+
+func TestPlanAndRouteChoose(t *testing.T) {
+	w := newWorld(t, three)
+	for _, c := range []struct {
+		r    plans.Request
+		left []int64
+	}{
+		{plans.Request{Key: "free-key", Cost: 1}, []int64{9, 99, 49}},
+		{plans.Request{Key: "free-key", Route: "GET /search", Cost: 1}, []int64{8, 98, 44}},
+		{plans.Request{Key: "free-key", Route: "GET /search", Cost: 2}, []int64{6, 96, 34}},
+		{plans.Request{Key: "free-key", Route: "GET /health", Cost: 1}, []int64{5, 95}},
+		{plans.Request{Key: "free-key", Cost: 0}, []int64{5, 95, 34}}, // a look
+		{plans.Request{Key: "big-key", Cost: 1}, []int64{39, 99, 49}},
+		{plans.Request{Key: "big-key", Rules: []string{"second"}, Cost: 1}, []int64{38}},
+		{plans.Request{Key: "nobody", Rules: []string{"second", "hour"}, Cost: 3}, []int64{7, 97}},
+		{plans.Request{Key: "llm-key", Cost: 60}, []int64{4, 40}}, // requests count one, whatever it costs
+	} {
+		d := w.take(c.r)
+		if !d.Allowed || !slices.Equal(left(d), c.left) {
+			t.Errorf("%+v: allowed %v, left %v, want %v", c.r, d.Allowed, left(d), c.left)
+		}
+	}
+	if d := w.take(plans.Request{Key: "search-key", Route: "GET /health", Cost: 1}); !d.Allowed || d.Reason != plans.ReasonUncounted || len(d.Limits) != 0 {
+		t.Errorf("a route that nothing counts: %+v", d)
+	}
+	if d := w.take(plans.Request{Key: "stopped-key", Cost: 1}); d.Allowed || d.Reason != plans.ReasonSuspended {
+		t.Errorf("a suspended key: %+v", d)
+	}
+}
+
+// Refused by one limit, the others are untouched, in every order.
+func TestPromiseARefusalByOneRuleChargesNone(t *testing.T) {
+	for _, order := range [][]string{{"tight", "a", "b"}, {"a", "tight", "b"}, {"a", "b", "tight"}} {
+		w := newWorld(t, &plans.Definition{Rules: []plans.Rule{
+			{Name: "a", Capacity: 10, Refill: "1/1h"}, {Name: "b", Capacity: 20, Refill: "1/1h"}, {Name: "tight", Capacity: 2, Refill: "1/1h"}}})
+		if n := w.allowed(7, order...); n != 2 {
+			t.Errorf("%v: %d let through, not 2", order, n)
+		}
+		d := w.take(plans.Request{Key: "k", Rules: order, Cost: 0})
+		for _, l := range d.Limits {
+			if want := map[string]int64{"a": 8, "b": 18, "tight": 0}[l.Rule]; l.Remaining() != want {
+				t.Errorf("%v: %s has %d left, not %d", order, l.Rule, l.Remaining(), want)
+			}
+		}
+		if r := d.Limits[d.Binding].Rule; r != "tight" {
+			t.Errorf("%v: %s binds", order, r)
+		}
+	}
+}
+
+func TestSleepingExactlyRetryAfterIsEnough(t *testing.T) {
+	for _, c := range []struct {
+		capacity int64
+		refill   string
+		cost     int64
+	}{{10, "10/1h", 1}, {10, "7/13s", 4}, {3, "1/1us", 3}, {1000, "999/1h", 77}, {5, "3/1ms", 5}} {
+		w := newWorld(t, one(c.capacity, c.refill))
+		for w.take(plans.Request{Key: "k", Rules: []string{"r"}, Cost: c.cost}).Allowed {
+		}
+		d := w.take(plans.Request{Key: "k", Rules: []string{"r"}, Cost: c.cost})
+		if d.RetryAfter <= 0 {
+			t.Fatalf("%+v: retry after %s", c, d.RetryAfter)
+		}
+		w.pass(d.RetryAfter - time.Microsecond)
+		if w.take(plans.Request{Key: "k", Rules: []string{"r"}, Cost: c.cost}).Allowed {
+			t.Errorf("%+v: a microsecond sooner would do", c)
+		}
+		w.pass(time.Microsecond)
+		if !w.take(plans.Request{Key: "k", Rules: []string{"r"}, Cost: c.cost}).Allowed {
+			t.Errorf("%+v: refused after %s", c, d.RetryAfter)
+		}
+	}
+}
+
+func TestACostAboveCapacityIsImpossible(t *testing.T) {
+	w := newWorld(t, one(10, "10/1h"))
+	d := w.take(plans.Request{Key: "k", Rules: []string{"r"}, Cost: 11})
+	if d.Allowed || !d.Impossible || d.RetryAfter != 0 {
+		t.Errorf("%+v", d)
+	}
+	if n := w.allowed(11, "r"); n != 10 {
+		t.Errorf("%d are left, not 10", n)
+	}
+}
+
+// A rule that changes while buckets live keeps the spent fraction.
+func TestChangesOfARuleOnALiveBucket(t *testing.T) {
+	for _, c := range []struct {
+		name          string
+		before, after *plans.Definition
+		spend         int
+		wait          time.Duration
+		want          int // of 2000 takes at once, after the change and the wait
+	}{
+		{"upgrade: usable within a second", one(10, "10/1h"), one(1000, "1000/1s"), 10, time.Second, 1000},
+		{"upgrade at once gives no more than the spent fraction leaves", one(10, "10/1h"), one(100, "100/1h"), 5, 0, 50},
+		{"downgrade: no fresh burst", one(1000, "1000/1s"), one(10, "10/1h"), 1000, 0, 0},
+		{"downgrade of a half spent one", one(1000, "1/24h"), one(10, "10/1h"), 500, 0, 5},
+		{"shrink: never negative", one(100, "1/24h"), one(10, "1/24h"), 60, 0, 4},
+		{"the refill alone", one(10, "1/24h"), one(10, "1/1s"), 10, 3 * time.Second, 3},
+	} {
+		w := newWorld(t, c.before)
+		if n := w.allowed(c.spend, "r"); n != c.spend {
+			t.Fatalf("%s: spent %d of %d", c.name, n, c.spend)
+		}
+		w.load(c.after)
+		w.pass(c.wait)
+		if n := w.allowed(2000, "r"); n != c.want {
+			t.Errorf("%s: %d let through, not %d", c.name, n, c.want)
+		}
+	}
+}
+
+func TestFlappingARuleGainsNothing(t *testing.T) {
+	w := newWorld(t, one(100, "1/24h"))
+	total := w.allowed(60, "r")
+	for range 50 {
+		w.load(one(7, "1/24h"))
+		w.take(plans.Request{Key: "k", Rules: []string{"r"}, Cost: 0})
+		total += w.allowed(1, "r")
+		w.load(one(100, "1/24h"))
+		total += w.allowed(1, "r")
+	}
+	total += w.allowed(200, "r")
+	if total > 100 {
+		t.Errorf("%d of 100 were let through", total)
+	}
+}
+
+func TestARequestIdChargesOnce(t *testing.T) {
+	w := newWorld(t, one(10, "1/24h"))
+	r := plans.Request{Key: "k", Rules: []string{"r"}, Cost: 3, RequestID: "a"}
+	first := w.take(r)
+	w.pass(plans.RequestMemory - time.Microsecond)
+	again := w.take(r)
+	if !again.Replayed || !again.Allowed || first.Limits[0].Left != again.Limits[0].Left || first.At != again.At {
+		t.Errorf("first %+v\nagain %+v", first, again)
+	}
+	other := r
+	other.Cost = 4
+	if _, err := w.Take(t.Context(), &other); !errors.Is(err, plans.ErrConflict) {
+		t.Errorf("another body: %v", err)
+	}
+	w.pass(time.Microsecond)
+	if d := w.take(r); d.Replayed || !d.Allowed || d.Limits[0].Remaining() != 4 {
+		t.Errorf("after its time: %+v", d)
+	}
+	full := plans.Request{Key: "k", Rules: []string{"r"}, Cost: 5, RequestID: "b"}
+	if d := w.take(full); d.Allowed {
+		t.Fatal("5 of 4")
+	}
+	w.load(one(100, "1/24h"))
+	if d := w.take(full); !d.Allowed { // refusals are judged anew
+		t.Errorf("after an upgrade: %+v", d)
+	}
+}
+
+func TestReserveAndSettle(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		estimate int64
+		wait     time.Duration
+		cost     int64
+		settled  bool
+		left     int64 // of 100, refilled by 1 a second
+	}{
+		{"as estimated", 40, 0, 40, true, 60},
+		{"less: the rest comes back", 40, 0, 10, true, 90},
+		{"less, later: but what refill has repaid", 40, 10 * time.Second, 10, true, 90},
+		{"nothing: but what refill has repaid", 40, 10 * time.Second, 0, true, 100},
+		{"more is charged", 40, 0, 70, true, 30},
+		{"more than there is empties it", 40, 0, 5000, true, 0},
+		{"too late: as estimated", 40, plans.ReservationExpiry, 0, false, 100},
+	} {
+		w := newWorld(t, one(100, "1/1s"))
+		r := plans.Request{Key: "k", Rules: []string{"r"}, Cost: c.estimate, Reserve: true}
+		d := w.take(r)
+		w.pass(c.wait)
+		s, err := w.Settle(t.Context(), d.Reservation, c.cost)
+		if err != nil {
+			t.Fatalf("%s: %v", c.name, err)
+		}
+		if s.Settled != c.settled || s.Limits[0].Remaining() != c.left {
+			t.Errorf("%s: %+v, %d left, want %d", c.name, s, s.Limits[0].Remaining(), c.left)
+		}
+		before := w.take(plans.Request{Key: "k", Rules: []string{"r"}}).Limits[0].Left
+		again, err := w.Settle(t.Context(), d.Reservation, 0)
+		if err != nil || again.Settled || again.Duplicate != c.settled {
+			t.Errorf("%s, twice: %+v, %v", c.name, again, err)
+		}
+		if after := w.take(plans.Request{Key: "k", Rules: []string{"r"}}).Limits[0].Left; after != before {
+			t.Errorf("%s: settling twice changed %d to %d", c.name, before, after)
+		}
+	}
+	w := newWorld(t, one(100, "1/1s"))
+	if _, err := w.Settle(t.Context(), "bent", 1); !isFault(err, "reservation") {
+		t.Errorf("a bent reservation: %v", err)
+	}
+	d := w.take(plans.Request{Key: "k", Rules: []string{"r"}, Cost: 1, Reserve: true})
+	if _, err := w.Settle(t.Context(), d.Reservation, -1); !isFault(err, "cost") {
+		t.Errorf("a negative cost: %v", err)
+	}
+}
+
+// Whoever reserves for nothing must not save up a second burst.
+func TestReservingForNothingSavesUpNothing(t *testing.T) {
+	w := newWorld(t, one(30, "1/1s"))
+	d := w.take(plans.Request{Key: "k", Rules: []string{"r"}, Cost: 30, Reserve: true})
+	w.pass(30 * time.Second) // full again
+	if n := w.allowed(31, "r"); n != 30 {
+		t.Fatal(n)
+	}
+	if _, err := w.Settle(t.Context(), d.Reservation, 0); err != nil {
+		t.Fatal(err)
+	}
+	if n := w.allowed(30, "r"); n != 0 {
+		t.Errorf("a second burst of %d", n)
+	}
+}
+
+// slow answers late, as a store over a network does.
+type slow struct{ plans.Store }
+
+func (s slow) Take(ctx ctx, a *keys.Ask, ans *keys.Answer) error {
+	time.Sleep(3 * time.Millisecond)
+	return s.Store.Take(ctx, a, ans)
+}
+
+func TestTwoHundredParallelTakesOnABurstOfTen(t *testing.T) {
+	w := newWorld(t, one(10, "1/24h"))
+	w.over(slow{w.store}, one(10, "1/24h"))
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	allowed := 0
+	for range 200 {
+		wg.Go(func() {
+			d, err := w.Take(t.Context(), &plans.Request{Key: "k", Rules: []string{"r"}, Cost: 1})
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				t.Error(err)
+			} else if d.Allowed {
+				allowed++
+			}
+		})
+	}
+	wg.Wait()
+	if allowed != 10 {
+		t.Errorf("%d were let through", allowed)
+	}
+}
+
+func TestBadRequestsNameTheirField(t *testing.T) {
+	w := newWorld(t, three)
+	for field, r := range map[string]plans.Request{
+		"key":        {Rules: []string{"hour"}, Cost: 1},
+		"cost":       {Key: "k", Rules: []string{"hour"}, Cost: -1},
+		"rules[1]":   {Key: "k", Rules: []string{"hour", "hour"}, Cost: 1},
+		"route":      {Key: "k", Rules: []string{"hour"}, Cost: 1, Route: string(make([]byte, plans.MaxRoute+1))},
+		"request_id": {Key: "k", Rules: []string{"hour"}, Cost: 1, RequestID: string(make([]byte, plans.MaxRequestID+1))},
+	} {
+		if _, err := w.Take(t.Context(), &r); !isFault(err, field) {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+	if _, err := w.Take(t.Context(), &plans.Request{Key: "unregistered", Cost: 1}); !isFault(err, "key") {
+		t.Errorf("no rule and no plan: %v", err)
+	}
+	if _, err := w.Take(t.Context(), &plans.Request{Key: "k", Rules: []string{"none"}, Cost: 1}); !errors.Is(err, plans.ErrUnknownRule) {
+		t.Errorf("an unknown rule: %v", err)
+	}
+}
