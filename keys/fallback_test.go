@@ -304,6 +304,17 @@ func TestWhatIsPutIsKnownInTheNextOutage(t *testing.T) {
 	}
 }
 
+// simple is one plain limit, as plans have.
+func simple(t *testing.T) *keys.Rules {
+	t.Helper()
+	r, err := keys.NewRules([]keys.TierSpec{{Tier: keys.TierPlan, Limits: []keys.LimitSpec{{Name: "r", Limit: keys.Limit{Capacity: 10, Count: 1, Period: keys.Day},
+		Steps: keys.NoSteps}}}}, [4]keys.Effect{}, keys.Pace{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
 // Metrics have a series for each: a word that is not in the list is counted as
 // another, and one that nobody says is never seen to fail.
 func TestOnErrorSaysEachOfItsWordsAndNoOther(t *testing.T) {
@@ -319,6 +330,8 @@ func TestOnErrorSaysEachOfItsWordsAndNoOther(t *testing.T) {
 	_, _ = o.LiveCode(t.Context(), "code", 0)
 	_, _ = o.SpendCode(t.Context(), "code", 1, 0)
 	_ = o.UnsendCode(t.Context(), "code", 1, 0)
+	_ = o.Settle(t.Context(), &keys.Settlement{Rules: simple(t), Keys: []string{"r"}, Took: make([]keys.TookMany, 1), Costs: []int64{1},
+		MarkKey: "settled", Expires: keys.MaxExact / 2}, new(keys.Settled))
 	if !slices.Equal(o.errs, keys.Operations) {
 		t.Errorf("it was told of %q, not %q", o.errs, keys.Operations)
 	}

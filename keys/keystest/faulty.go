@@ -81,6 +81,15 @@ func (f *Faulty) Charge(ctx context.Context, c *keys.Charge) error {
 	return f.call(func() error { return charger.Charge(ctx, c) }, tooLate)
 }
 
+// Settle implements keys.Settler where the Subject does.
+func (f *Faulty) Settle(ctx context.Context, s *keys.Settlement, out *keys.Settled) error {
+	settler, ok := f.Subject.(keys.Settler)
+	if !ok {
+		return keys.ErrNoStore
+	}
+	return f.call(func() error { return settler.Settle(ctx, s, out) }, tooLate)
+}
+
 // Put implements keys.Records.
 func (f *Faulty) Put(ctx context.Context, key string, value []byte, ttl int64) error {
 	return f.call(func() error { return f.Subject.Put(ctx, key, value, ttl) }, func() error { return ErrFault })
