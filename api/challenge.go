@@ -68,6 +68,7 @@ func Challenges(c Config) http.Handler {
 	r.Get(RouteWorker, serveWorker)
 	r.Post(RouteAnswer, s.post(s.answerForm, s.answerChallenge))
 	r.Post(RouteSend, s.post(s.sendForm, s.sendCode))
+	s.servePublicRanges(r)
 	return r
 }
 

@@ -169,6 +169,10 @@ func (s *service) documented(r *http.Request, body string, a answer) {
 			path += "/" + what
 		}
 	}
+	if at := strings.LastIndex(path, "/range/"); at >= 0 {
+		params["prefix"] = path[at+len("/range/"):]
+		path = path[:at] + "/range/{prefix}"
+	}
 	item := s.doc.Paths.Find(path)
 	if item == nil {
 		if a.StatusCode != http.StatusNotFound {
@@ -188,7 +192,7 @@ func (s *service) documented(r *http.Request, body string, a answer) {
 	}
 	q := r.Clone(context.Background())
 	q.Body = io.NopCloser(strings.NewReader(body))
-	if !strings.HasPrefix(path, "/challenges/") {
+	if q.Method == http.MethodPost && !strings.HasPrefix(path, "/challenges/") {
 		q.Header.Set("Content-Type", "application/json")
 	}
 	input := &openapi3filter.RequestValidationInput{

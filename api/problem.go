@@ -13,6 +13,7 @@ import (
 func problemOf(err error) *client.Problem {
 	var p *client.Problem
 	var faults escalation.Faults
+	var unknown unknownError
 	switch {
 	case errors.As(err, &p):
 		return p
@@ -32,6 +33,8 @@ func problemOf(err error) *client.Problem {
 		return problem(client.ProblemConflict, http.StatusConflict, "Request id used twice",
 			"The request_id was used within the last minute for another request. Make a fresh one per attempt.",
 			client.FieldError{Field: "request_id", Reason: "conflict"})
+	case errors.As(err, &unknown):
+		return problemUnknown()
 	case errors.Is(err, escalation.ErrStore):
 		return problem(client.ProblemStore, http.StatusServiceUnavailable, "Store not reachable",
 			"Nothing is known to have been done. Repeat the request.")

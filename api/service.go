@@ -45,6 +45,8 @@ type Config struct {
 	Keys     []Key
 	Log      *slog.Logger // nil: nothing is logged
 	Observer Observer     // nil: nobody is told
+	// Breached answers about leaked passwords.
+	Breached BreachedConfig
 	// Draining: answers ask their connection to be closed, so that callers
 	// move on to another instance. nil: never.
 	Draining func() bool
@@ -56,13 +58,17 @@ const (
 	RouteOutcomes = "/v1/outcomes"
 	RouteRevoke   = "/v1/devices/revoke"
 	RouteOpenAPI  = "/v1/openapi.yaml"
+	RouteCheck    = "/v1/breached/check"
+	RouteRange    = "/v1/breached/range/{prefix}"
+	// RoutePublicRange is the public service's own path, on both listeners.
+	RoutePublicRange = "/range/{prefix}"
 	// RouteOther stands for every path that is not served: what visitors
 	// make up must name no series and fill no log.
 	RouteOther = "other"
 )
 
 // Routes lists every name that Observer.Answered is given.
-var Routes = []string{RouteAttempts, RouteOutcomes, RouteRevoke, RouteOpenAPI,
+var Routes = []string{RouteAttempts, RouteOutcomes, RouteRevoke, RouteOpenAPI, RouteCheck, RouteRange, RoutePublicRange,
 	RoutePage, RouteImage, RouteAudio, RoutePow, RouteAnswer, RouteSend, RouteWorker, RouteOther}
 
 // MaxBody is the largest request body in bytes; a larger one is answered 413.
@@ -83,6 +89,9 @@ func Service(c Config) http.Handler {
 	r.Post(RouteAttempts, serveJSON(s, s.attempt))
 	r.Post(RouteOutcomes, serveJSON(s, s.outcome))
 	r.Post(RouteRevoke, serveJSON(s, s.revoke))
+	r.Post(RouteCheck, serveJSON(s, s.checkBreached))
+	s.serveRanges(r)
+	s.servePublicRanges(r)
 	r.Get(RouteOpenAPI, serveOpenAPI)
 	r.Head(RouteOpenAPI, serveOpenAPI)
 	return r

@@ -16,6 +16,8 @@ const (
 	ProblemForbidden    = "forbidden-realm"        // 403, the key is not for this realm
 	ProblemBrowser      = "not-for-browsers"       // 403
 	ProblemNotFound     = "not-found"              // 404
+	ProblemNoCorpus     = "no-corpus"              // 404, no corpus of that kind is configured
+	ProblemNoRange      = "no-range"               // 404, the corpus cannot serve that range
 	ProblemMethod       = "method-not-allowed"     // 405
 	ProblemTimeout      = "request-timeout"        // 408
 	ProblemConflict     = "request-id-conflict"    // 409
@@ -26,6 +28,7 @@ const (
 	ProblemTooMany      = "fetched-too-often"      // 429
 	ProblemInternal     = "internal-error"         // 500
 	ProblemStore        = "store-unavailable"      // 503, repeat it
+	ProblemCorpus       = "corpus-unavailable"     // 503, unknown; repeat it
 )
 
 // Problem is a problem document (RFC 9457), and as an error what guardd

@@ -62,7 +62,7 @@ var layers = []layer{
 		"the suite is for whoever writes a Bus: it knows the contract and no implementation"},
 	{"aggregate/kafkabus", []string{"aggregate"}, []string{"github.com/segmentio/kafka-go"},
 		"the one place that knows Kafka: whoever runs without it must not pay for its client"},
-	{"api", []string{"keys", "escalation", "breached", "aggregate", "api/client"}, []string{"github.com/go-chi/chi/v5", "github.com/go-json-experiment/json", "golang.org/x/text"},
+	{"api", []string{"keys", "escalation", "breached", "aggregate", "api/client"}, []string{"github.com/go-chi/chi/v5", "github.com/go-json-experiment/json", "github.com/CAFxX/httpcompression", "golang.org/x/text"},
 		"api speaks HTTP for what is left of it, and reaches no store by itself"},
 	{"api/client", []string{"breached/rangetext"}, []string{"github.com/go-json-experiment/json"},
 		"a login handler that imports the client must not import the server"},
