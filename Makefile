@@ -33,9 +33,9 @@ race: need-go need-cc need-redis need-chromium need-npm ## the same under the ra
 fuzz: need-go ## each fuzz target for FUZZTIME (20s)
 	GO=$(GO) scripts/fuzz.sh $(FUZZTIME)
 
-soak: need-go need-redis ## the random walks with SOAK (20) times the seeds, and what takes minutes
+soak: need-go need-redis ## what takes minutes: the random walks with SOAK (20) times the seeds, storms, outages, floods
 	GUARDD_SOAK=$(SOAK) $(GO) test -v -count=1 -timeout 0 -run 'Walks' ./keys/...
-	GUARDD_SOAK=$(SOAK) $(GO) test -v -count=1 -timeout 0 -run 'NoLeakAtFleetSize|KilledInstances|RollingRestart|FrictionOnly' ./cmd/guardd
+	GUARDD_SOAK=$(SOAK) $(GO) test -v -count=1 -timeout 0 -run 'NoLeakAtFleetSize|KilledInstances|RollingRestart|FrictionOnly|AFloodOfAccounts' ./cmd/guardd
 
 bench: need-go need-redis ## what a decision costs beside its peers, in some 5 minutes (ARGS="--json")
 	cd bench && $(GO) run -mod=mod . $(ARGS)

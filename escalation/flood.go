@@ -42,7 +42,8 @@ func (f *floodRules) share() *keys.Rules {
 // however hard strangers behind the same address press.
 const ownPerMinute = 60
 
-func newFlood() (*flood, error) {
+// newFlood remembers so many addresses (0: keys.DefaultBuckets).
+func newFlood(addresses int) (*flood, error) {
 	l, err := keys.NewLimit(ownPerMinute, ownPerMinute, 60e9)
 	if err != nil {
 		return nil, err
@@ -53,7 +54,7 @@ func newFlood() (*flood, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &flood{keys.NewMemory(keys.MemoryConfig{}), own}, nil
+	return &flood{keys.NewMemory(keys.MemoryConfig{Buckets: addresses}), own}, nil
 }
 
 // pass takes one request. ok is false when it is to be answered with a captcha

@@ -33,6 +33,9 @@ type Config struct {
 	// Live, when set, counts them instead, at every request; 0 means that nobody
 	// knows, and the whole limit stands.
 	Live func() int
+	// FloodAddresses is how many addresses' requests are counted at once; 0 is
+	// keys.DefaultBuckets. Further ones share counts.
+	FloodAddresses int
 	// Instance names this one, so that the outcome of an attempt that was
 	// answered by its own twin returns there. Zero: random.
 	Instance [8]byte
@@ -99,7 +102,7 @@ func New(c Config) (*Guard, error) {
 		}
 	}
 	var err error
-	if g.flood, err = newFlood(); err != nil {
+	if g.flood, err = newFlood(c.FloodAddresses); err != nil {
 		return nil, err
 	}
 	if err := g.Reload(c.Policy, c.Deliver, c.Providers); err != nil {

@@ -23,6 +23,11 @@ type MemoryConfig struct {
 	Now func() int64
 }
 
+// EntryBytes is what a Memory needs at most for each bucket and mark of a
+// MemoryConfig that has as many of both, when it is full of everything that
+// visitors can cause. (Mostly it is buckets, of 80 to 100 bytes.)
+const EntryBytes = 600
+
 // The bounds unless MemoryConfig says otherwise.
 const (
 	DefaultBuckets = 1 << 20

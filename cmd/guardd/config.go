@@ -34,6 +34,7 @@ type config struct {
 	Redis         string   `yaml:"redis"`
 	RedisDeadline duration `yaml:"redis_deadline"`
 	Instances     int      `yaml:"instances"`
+	MemoryEntries int      `yaml:"memory_entries"`
 
 	SecretFile string   `yaml:"secret_file"`
 	APIKeys    []apiKey `yaml:"api_keys"`
@@ -75,6 +76,7 @@ func defaults() *config {
 		Listen:        "127.0.0.1:8080",
 		AdminListen:   "127.0.0.1:8081",
 		RedisDeadline: duration(5 * time.Millisecond),
+		MemoryEntries: keys.DefaultBuckets,
 		Drain:         duration(10 * time.Second),
 		Log:           logConfig{Level: logLevel(slog.LevelInfo), Format: "auto"},
 	}
@@ -265,9 +267,19 @@ func (c *config) check(bad *faults) {
 	if c.Instances < 0 || c.Instances > keys.MaxInstances {
 		bad.add("instances", "must be from 1 to %d, or 0 to have them counted, not %d", keys.MaxInstances, c.Instances)
 	}
+	if c.MemoryEntries < leastEntries || c.MemoryEntries > mostEntries {
+		bad.add("memory_entries", "must be from %d to %d, not %d", leastEntries, mostEntries, c.MemoryEntries)
+	}
 	checkDrain("drain", c.Drain, bad)
 	checkDrain("drain_notice", c.DrainNotice, bad)
 }
+
+// The bounds of memory_entries: some of each kind of mark in each part of the
+// memory, and what a machine might have (40 GB).
+const (
+	leastEntries = 1 << 12
+	mostEntries  = 1 << 26
+)
 
 func checkDrain(name string, d duration, bad *faults) {
 	if d < 0 || d > duration(10*time.Minute) {

@@ -97,6 +97,7 @@ admin_listen: nowhere
 redis: http://example.com
 redis_deadline: 1h
 instances: -1
+memory_entries: 10
 drain: -1s
 api_keys: []
 realms:
@@ -111,7 +112,7 @@ realms:
 	if err == nil {
 		t.Fatal("accepted")
 	}
-	for _, path := range []string{"listen:", "admin_listen:", "redis:", "redis_deadline:", "instances:", "drain:", "secret_file:",
+	for _, path := range []string{"listen:", "admin_listen:", "redis:", "redis_deadline:", "instances:", "memory_entries:", "drain:", "secret_file:",
 		"GUARDD_SHADOW:", "--log-format:", "realms.default.normalise:", "realms.default.flows.login.limits[0].capacity:"} {
 		if !strings.Contains("\n"+err.Error(), "\n"+path) {
 			t.Errorf("%s is not named in:\n%v", path, err)

@@ -52,7 +52,7 @@ type store interface {
 // does not wait for Redis: a guardd that starts during an outage answers alone
 // and finds Redis when it comes back.
 func (s *server) openStore() (store, error) {
-	twin := keys.NewMemory(keys.MemoryConfig{})
+	twin := keys.NewMemory(keys.MemoryConfig{Buckets: s.config.MemoryEntries, Marks: s.config.MemoryEntries})
 	s.metrics.watchTwin(twin)
 	if s.config.Redis == "" {
 		s.ready = func(context.Context) error { return nil }
@@ -110,7 +110,7 @@ func (s *server) openGuard(st store) (*escalation.Guard, error) {
 	}
 	c := escalation.Config{
 		Store: st, Records: st, Tallies: st, Codes: st, Policy: s.config.policy, Secrets: secrets,
-		Shadow: s.config.Shadow, Instance: s.instance,
+		Shadow: s.config.Shadow, Instance: s.instance, FloodAddresses: s.config.MemoryEntries,
 		Delivered: s.delivered, Asked: s.asked,
 		Renderer: captcha.Renderer{}, Deliver: deliver, Providers: providers, PublicURL: s.config.PublicURL,
 	}
