@@ -68,7 +68,7 @@ func Build(ctx context.Context, c *Corpus, out string, o BuildOptions, progress 
 	if st, err := os.Stat(out); err == nil && !st.Mode().IsRegular() {
 		return Stats{}, fmt.Errorf("%s is there, and is not a file", out)
 	}
-	b := &builder{parser: parser{partial: o.Partial}, options: o, out: out, progress: progress}
+	b := &builder{parser: parser{partial: o.Partial, file: c.name, rng: -1}, options: o, out: out, progress: progress}
 	defer b.discard()
 	if o.Top > 0 {
 		return b.top(ctx, c)

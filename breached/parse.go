@@ -65,9 +65,7 @@ func (p *parser) setWidth() {
 // parse appends the rows of whole lines, each with its end.
 func (p *parser) parse(text []byte, out []row) ([]row, error) {
 	if p.kind == 0 && len(text) > 0 {
-		if err := p.learnKind(text); err != nil {
-			return out, err
-		}
+		p.learnKind(firstLine(bytes.TrimPrefix(text, bom)))
 	}
 	for i := 0; i < len(text); {
 		p.line++
@@ -205,18 +203,16 @@ func (p *parser) finish() error {
 	return nil
 }
 
-// learnKind goes by the first line's width.
-func (p *parser) learnKind(text []byte) error {
-	line := firstLine(bytes.TrimPrefix(text, bom))
-	for _, k := range Kinds {
+// learnKind goes by the first line's width, and takes it for SHA-1 where that
+// is neither's.
+func (p *parser) learnKind(line []byte) {
+	for _, k := range []Kind{NTLM, SHA1} {
 		p.kind = k
 		p.setWidth()
 		if len(line) > p.width && line[p.width] == ':' {
-			return nil
+			return
 		}
 	}
-	p.line++
-	return p.errorf("%s", p.diagnose(bytes.TrimPrefix(text, bom)))
 }
 
 func firstLine(text []byte) []byte {
@@ -239,6 +235,9 @@ var strangers = []struct{ begins, what string }{
 // diagnose says why a line is no row.
 func (p *parser) diagnose(text []byte) string {
 	line := firstLine(text)
+	if p.kind == 0 {
+		p.learnKind(line)
+	}
 	for _, s := range strangers {
 		if bytes.HasPrefix(line, []byte(s.begins)) {
 			return "this is " + s.what
