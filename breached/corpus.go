@@ -20,6 +20,7 @@ import (
 type Corpus struct {
 	name   string
 	reader io.Reader // of one file
+	ranged int64     // the range that it is of, -1: whole hashes
 	close  func() error
 	folder []byte // of a folder: prefix to which name its file has, 0 for none
 	date   time.Time
@@ -27,7 +28,7 @@ type Corpus struct {
 
 // NewCorpus is a corpus in one stream. The name is what errors call it.
 func NewCorpus(name string, r io.Reader) *Corpus {
-	return &Corpus{name: name, reader: r, close: func() error { return nil }}
+	return &Corpus{name: name, reader: r, ranged: -1, close: func() error { return nil }}
 }
 
 // OpenCorpus opens a file, or a folder of range files: 00000.txt to FFFFF.txt,
@@ -43,7 +44,7 @@ func OpenCorpus(path string) (*Corpus, error) {
 		f.Close()
 		return nil, err
 	}
-	c := &Corpus{name: path, reader: f, close: f.Close, date: st.ModTime()}
+	c := &Corpus{name: path, reader: f, ranged: -1, close: f.Close, date: st.ModTime()}
 	if st.IsDir() {
 		c.reader, c.date = nil, time.Time{}
 		if err := c.list(f); err != nil {
@@ -119,7 +120,7 @@ func (c *Corpus) read(ctx context.Context, do func(name string, rng int64, r io.
 		if err != nil {
 			return &SourceError{c.name, 0, err.Error()}
 		}
-		return do(c.name, -1, r)
+		return do(c.name, c.ranged, r)
 	}
 	for prefix, code := range c.folder {
 		if code == 0 {

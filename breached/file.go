@@ -97,7 +97,7 @@ func (x *file) intact() bool {
 
 // verify reads everything and compares checksums.
 func (x *file) verify(ctx context.Context, progress func(bytes uint64)) error {
-	buf := make([]byte, blockSize)
+	buf := make([]byte, min(blockSize, x.size))
 	sums := x.checksums
 	for _, s := range x.sections() {
 		for at := s.at; at < s.end(); at += blockSize {
@@ -121,7 +121,7 @@ func (x *file) verify(ctx context.Context, progress func(bytes uint64)) error {
 // ascending reads a section of 5-byte numbers, which must ascend from 0 to last.
 func (x *file) ascending(s section, last uint64, what string) error {
 	in := io.NewSectionReader(x.at, int64(s.at), int64(s.size))
-	buf := make([]byte, tableEntry<<16+3)
+	buf := make([]byte, min(tableEntry<<16, s.size)+3)
 	var before uint64
 	for n := uint64(0); n < s.size; {
 		some := buf[:min(tableEntry<<16, s.size-n)]

@@ -28,6 +28,17 @@ func TestIndexPassesTheSuite(t *testing.T) {
 	}
 }
 
+func TestLivePassesTheSuite(t *testing.T) {
+	breachedtest.Run(t, func(t *testing.T, c breachedtest.Corpus) breachedtest.Subject {
+		l, err := breached.OpenLive(build(t, strings.Join(c.Rows(), "\n"), breached.BuildOptions{Partial: true}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { l.Close() })
+		return breachedtest.Subject{Source: l, Ranges: true, OnlyKind: true}
+	})
+}
+
 // build builds an index of rows.
 func build(t testing.TB, rows string, o breached.BuildOptions) string {
 	t.Helper()

@@ -43,6 +43,11 @@ func (s fileState) same(t fileState) bool {
 	return os.SameFile(s.info, t.info) && s.info.Size() == t.info.Size() && s.info.ModTime().Equal(t.info.ModTime())
 }
 
+// rewritten reports whether it is the file that it was, and not as it was.
+func (s fileState) rewritten(was fileState) bool {
+	return s.info != nil && was.info != nil && os.SameFile(s.info, was.info) && !s.same(was)
+}
+
 func (s signature) same(t signature) bool {
 	return s.main.same(t.main) && s.suffixes.same(t.suffixes)
 }
@@ -113,7 +118,7 @@ func (l *Live) Reload(ctx context.Context) (changed bool, err error) {
 	}
 	if err != nil {
 		l.refused, l.why = lies, err
-		if os.SameFile(lies.main.info, l.lies.main.info) && errors.Is(err, ErrDamaged) {
+		if lies.main.rewritten(l.lies.main) || lies.suffixes.rewritten(l.lies.suffixes) {
 			l.now.Load().fail(errCut)
 		}
 		return false, err

@@ -31,6 +31,7 @@ const maxLine = 80
 type parser struct {
 	kind    Kind
 	partial bool // holes are accepted
+	chunk   int  // bytes read at once; 0: chunkSize
 
 	file  string
 	line  int64

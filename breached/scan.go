@@ -2,6 +2,7 @@ package breached
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -38,8 +39,8 @@ func (p *parser) scan(ctx context.Context, c *Corpus, each func([]row, int64) er
 	chunks, freeChunks := make(chan chunk, inFlight), make(chan []byte, inFlight)
 	batches, freeBatches := make(chan batch, inFlight), make(chan []row, inFlight)
 	for range inFlight {
-		freeChunks <- make([]byte, headroom+chunkSize)
-		freeBatches <- make([]row, 0, batchSize)
+		freeChunks <- make([]byte, headroom+cmp.Or(p.chunk, chunkSize))
+		freeBatches <- nil // grows to batchSize
 	}
 	go func() {
 		defer close(chunks)
