@@ -16,6 +16,9 @@ func main() {
 	if len(os.Args) == 3 && os.Args[1] == "serve-bare" {
 		os.Exit(serveBare(os.Args[2]))
 	}
+	if len(os.Args) == 3 && os.Args[1] == "hashes" {
+		os.Exit(writeHashes(os.Stdout, os.Stderr, os.Args[2]))
+	}
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 }
 
