@@ -99,6 +99,7 @@ func (c *config) checkPublicURL(bad *faults) {
 func (s *server) openChallenges(service http.Handler) (http.Handler, error) {
 	pages := api.Challenges(api.Config{
 		Challenger: s.guard, PublicURL: s.config.PublicURL, Log: s.log, Observer: s.metrics, Draining: s.draining.Load,
+		Breached: s.breachedAPI(),
 	})
 	if s.config.ChallengeListen == "" {
 		mux := http.NewServeMux()

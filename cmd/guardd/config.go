@@ -46,6 +46,8 @@ type config struct {
 
 	NativeHistograms bool `yaml:"native_histograms"`
 
+	Breached breachedConfig `yaml:"breached"`
+
 	Policy string                       `yaml:"policy"`
 	Realms map[string]*escalation.Realm `yaml:"realms"`
 
@@ -79,6 +81,7 @@ func defaults() *config {
 		MemoryEntries: keys.DefaultBuckets,
 		Drain:         duration(10 * time.Second),
 		Log:           logConfig{Level: logLevel(slog.LevelInfo), Format: "auto"},
+		Breached:      defaultBreached(),
 	}
 }
 
@@ -110,6 +113,9 @@ func (c *config) readFile(file string, bad *faults) error {
 	*bad = append(*bad, decode(f, file, c)...)
 	c.SecretFile = beside(file, c.SecretFile)
 	c.Policy = beside(file, c.Policy)
+	for i, f := range c.Breached.Files {
+		c.Breached.Files[i] = beside(file, f)
+	}
 	if c.Policy != "" && c.Realms != nil {
 		bad.add("policy", "names a file, but realms are given here too")
 	}
@@ -251,6 +257,7 @@ func (c *config) check(bad *faults) {
 	c.checkListeners(bad)
 	c.checkPublicURL(bad)
 	c.checkKeys(bad)
+	c.Breached.check(bad)
 	if c.Redis != "" {
 		if client, err := redisstore.Open(c.Redis, time.Second); err != nil {
 			bad.add("redis", "%v", err)

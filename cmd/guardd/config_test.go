@@ -75,6 +75,8 @@ func TestEverySettingIsAKeyOfTheFileUnderTheSameName(t *testing.T) {
 			value = "1s"
 		}
 		switch s.flag {
+		case "breached":
+			value = "{files: [7]}"
 		case "log-level":
 			key, value = "log", "{level: debug}"
 		case "log-format":

@@ -35,6 +35,7 @@ var settings = []struct {
 	{"log-level", "debug, info, warn or error", func(c *config) any { return &c.Log.Level }},
 	{"log-format", "text, json or auto (text on a terminal)", func(c *config) any { return &c.Log.Format }},
 	{"native-histograms", "offer native histograms beside classic ones", func(c *config) any { return &c.NativeHistograms }},
+	{"breached", "`files` of leaked passwords, as guardd breached build makes them, at most one of each kind", func(c *config) any { return (*fileList)(&c.Breached.Files) }},
 	{"policy", "`file` with the realms: part alone", func(c *config) any { return &c.Policy }},
 }
 
@@ -75,7 +76,11 @@ func parseFlags(synopsis string, args []string, getenv env, out io.Writer) (fl *
 	for _, s := range settings {
 		usage := s.usage + shownDefault(s.field(standard))
 		set := func(v string) error {
-			fl.given[s.flag] = said{"--" + s.flag, v}
+			where := "--" + s.flag
+			if _, many := s.field(&config{}).(*fileList); many && fl.given[s.flag].where == where {
+				v = fl.given[s.flag].value + "," + v // given again
+			}
+			fl.given[s.flag] = said{where, v}
 			return nil
 		}
 		if _, isBool := s.field(&config{}).(*bool); isBool {
@@ -101,7 +106,7 @@ func shownDefault(field any) string {
 			return ""
 		}
 		return fmt.Sprintf(" (default %s)", *f)
-	case *bool:
+	case *bool, *fileList:
 		return "" // all are off
 	case *logLevel:
 		return " (default " + strings.ToLower(f.Level().String()) + ")"

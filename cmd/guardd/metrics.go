@@ -54,6 +54,9 @@ type metrics struct {
 
 	messages, answers *prometheus.CounterVec
 
+	lookups, corpusReloads                                *prometheus.CounterVec
+	corpusRows, corpusDate, corpusComplete, corpusDamaged *prometheus.GaugeVec
+
 	storeErrors *prometheus.CounterVec
 	degraded    prometheus.Gauge
 	reloads     *prometheus.CounterVec
@@ -103,6 +106,8 @@ func newMetrics(p *escalation.Policy, native bool) *metrics {
 	m.degraded = gauge("guardd_degraded", "1 while the shared store does not answer and this instance decides alone, else 0.")
 	m.reloads = counter("guardd_policy_reloads_total", "Reloads of the policy asked for, by result.", "result")
 	m.loaded = gauge("guardd_policy_loaded_timestamp_seconds", "When the policy in force was loaded.")
+
+	m.registerCorpora(counter)
 
 	b := buildInfo()
 	info := prometheus.NewGauge(prometheus.GaugeOpts{Name: "guardd_build_info", Help: "What this binary was built from. Always 1.",

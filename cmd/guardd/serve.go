@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/guardd/guardd/breached"
 	"github.com/guardd/guardd/escalation"
 	"github.com/guardd/guardd/keys"
 )
@@ -70,6 +71,10 @@ type server struct {
 	instance [8]byte
 	live     *keys.Live
 	outage   func() bool
+	// corpora are the files of leaked passwords; breached is who answers, nil for
+	// nobody.
+	corpora  *corpora
+	breached breached.Source
 	// reread loads the configuration again, for a reload.
 	reread func() (*config, error)
 	undo   cleanups
@@ -116,6 +121,7 @@ func (s *server) run(ctx context.Context) (err error) {
 		select {
 		case <-hup:
 			s.reload()
+			s.corpora.reload()
 		case err := <-failed:
 			return err
 		case <-ctx.Done():

@@ -37,6 +37,9 @@ func (s *server) build() error {
 		return err
 	}
 	s.undo.push(s.closeGuard)
+	if err := s.openBreached(); err != nil {
+		return err
+	}
 	return s.openListeners()
 }
 
@@ -146,6 +149,7 @@ func (s *server) openListeners() (err error) {
 
 	service, err := s.openChallenges(api.Service(api.Config{
 		Guard: s.guard, Keys: s.apiKeys(), Log: s.log, Observer: s.metrics, Draining: s.draining.Load,
+		Breached: s.breachedAPI(),
 	}))
 	if err != nil {
 		return err
