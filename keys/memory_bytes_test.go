@@ -25,10 +25,12 @@ func TestAMemoryFullOfEverythingStaysUnderItsBytes(t *testing.T) {
 	for i := range entries + entries/4 {
 		name := func(kind string) string { return fmt.Sprintf("%s of %040d", kind, i) }
 		a := Ask{Rules: r, Cost: 1, Floor: Captcha, Proof: Proof{Key: name("proof"), Rung: Captcha, Issued: 1, Expires: *now + Day, Uses: 5},
-			Request: Request{Key: name("request")}, PlaceKey: name("place")}
+			PlaceKey: name("place")}
 		for j := range names {
 			a.Keys = append(a.Keys, names[j]+name("bucket"))
 		}
+		mustTake(t, m, &a)
+		a.Floor, a.Proof, a.Request = Allow, Proof{}, Request{Key: name("request")}
 		ans := mustTake(t, m, &a)
 		if err := m.Give(ctx, &Return{Outcome: Failure, Stamp: ans.Now, Expires: ans.Now + AttemptLifetime, OutcomeKey: name("outcome"),
 			FailuresKey: name("failures")}, new(Receipt)); err != nil {

@@ -162,6 +162,23 @@ func TestABucketIsKeptForTheLongerOfTwoTimesToFull(t *testing.T) {
 	}
 }
 
+// A clock that was far ahead is mended by who does not know the slow limit.
+func TestABucketIsKeptForWhatOthersKnowWhenAClockIsMended(t *testing.T) {
+	m, now := clocked(MemoryConfig{Buckets: 64})
+	slow := rulesOf(t, TierAccount, 0, limitOf(t, "slow", 3, 1, time.Hour))
+	fast := rulesOf(t, TierAccount, 0, limitOf(t, "fast", 3, 1, time.Second))
+	key := []string{"victim"}
+	mustTake(t, m, &Ask{Now: *now + 600*Second, Rules: slow, Keys: key, Cost: 1})
+	mustTake(t, m, &Ask{Now: *now, Rules: fast, Keys: key, Cost: 1})
+	*now += 60 * Second // full by the fast limit
+	for i := range 1000 {
+		mustTake(t, m, &Ask{Rules: slow, Keys: []string{fmt.Sprint("flood", i)}, Cost: 1})
+	}
+	if ans := mustTake(t, m, &Ask{Rules: slow, Keys: key}); ans.Limits[0].Tokens() != 2 {
+		t.Errorf("of 3 guesses at the slow limit %d are left, after one", ans.Limits[0].Tokens())
+	}
+}
+
 func TestWhatNobodyAsksForAgainGoes(t *testing.T) {
 	m, now := clocked(MemoryConfig{})
 	r := rulesOf(t, TierAccount, 0, limitOf(t, "burst", 1, 1, time.Second))

@@ -27,7 +27,7 @@ var settings = []struct {
 	{"redis", "`URL` of the store that all instances share; none: this process alone", func(c *config) any { return &c.Redis }},
 	{"redis-deadline", "`time` after which an answer is given without the store", func(c *config) any { return &c.RedisDeadline }},
 	{"instances", "`number` of guardd processes that share the store; 0: as many as send heartbeats there", func(c *config) any { return &c.Instances }},
-	{"memory-entries", "`number` of buckets, and of marks, kept in memory: up to 700 bytes each", func(c *config) any { return &c.MemoryEntries }},
+	{"memory-entries", "`number` of buckets, and of marks, kept in memory: up to 600 bytes each", func(c *config) any { return &c.MemoryEntries }},
 	{"secret-file", "`file` of sealing secrets, one a line: the first seals, all open", func(c *config) any { return &c.SecretFile }},
 	{"shadow", "answer allow to everything, and say what would have been", func(c *config) any { return &c.Shadow }},
 	{"drain", "`time` that requests have to finish when told to stop", func(c *config) any { return &c.Drain }},

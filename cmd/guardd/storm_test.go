@@ -15,7 +15,7 @@ import (
 // never decides alone.
 func patient(t *testing.T, redisURL, policy string) []string {
 	return []string{"--redis", redisURL, "--redis-deadline", "10s", "--secret-file", writeFile(t, "guardd.secret", longLine+"\n"),
-		"--policy", writeFile(t, "policy.yaml", policy), "--drain-notice", "500ms"}
+		"--policy", writeFile(t, "policy.yaml", policy), "--drain-notice", "2s"}
 }
 
 // Instances are killed without a word in the middle of their work, and others
@@ -68,10 +68,14 @@ func TestARollingRestartFailsNoRequestAndLeaksNothing(t *testing.T) {
 	stop := make(chan struct{})
 	visitors := h.load(12, stop)
 	for round := range rounds {
+		var ended []func()
 		for _, old := range append([]*member(nil), h.members...) {
 			h.until(100)
 			h.join(versions[(round+1)%2]...)
-			h.drain(old)
+			ended = append(ended, h.drain(old))
+		}
+		for _, wait := range ended {
+			wait()
 		}
 	}
 	h.until(200)
@@ -86,8 +90,8 @@ func TestARollingRestartFailsNoRequestAndLeaksNothing(t *testing.T) {
 }
 
 // drain has m end as an orchestrator does, and the balancer look elsewhere once
-// it says that it is not ready.
-func (h *herd) drain(m *member) {
+// it says that it is not ready; requests that it has by then it has time to answer.
+func (h *herd) drain(m *member) (ended func()) {
 	h.t.Helper()
 	if err := m.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		h.t.Fatal(err)
@@ -103,8 +107,10 @@ func (h *herd) drain(m *member) {
 		}
 	}
 	h.leave(m)
-	if code, err := m.wait(); code != 0 || err != nil {
-		h.t.Errorf("an instance that was told to end: exit code %d, %v\n%s", code, err, m.logged())
+	return func() {
+		if code, err := m.wait(); code != 0 || err != nil {
+			h.t.Errorf("an instance that was told to end: exit code %d, %v\n%s", code, err, m.logged())
+		}
 	}
 }
 
