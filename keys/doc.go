@@ -21,5 +21,13 @@
 // it, and redisstore's script is the same function in Lua. Package keystest
 // holds the suite that every Store must pass.
 //
+// # Without the shared store
+//
+// A Fallback puts the twin beside a shared store. While that one is gone each
+// instance grants its share of a limit, capacity / instances and at least 3, less
+// what it has seen spent: over an outage max(capacity, 3 x instances) at most,
+// and as much as its share again for each instance that starts meanwhile and has
+// seen nothing. What was granted is charged when the store is back.
+//
 // "No" is a value in the Answer. An error means that we do not know.
 package keys
