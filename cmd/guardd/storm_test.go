@@ -22,12 +22,26 @@ func patient(t *testing.T, redisURL, policy string) []string {
 // take their place: those that live answer every request, what Redis holds dies
 // by itself, and no guess is granted twice.
 func TestKilledInstancesLeaveNothingBehind(t *testing.T) {
+	t.Run("one server", func(t *testing.T) {
+		server := redistest.Start(t)
+		underKills(t, server.URL())
+		redistest.EveryKeyDies(t, server, 100)
+	})
+	t.Run("a Cluster, in 8 shards", func(t *testing.T) {
+		cluster := redistest.StartCluster(t, redistest.Options{})
+		underKills(t, cluster.URL())
+		for _, node := range cluster.Nodes {
+			redistest.EveryKeyDies(t, node, 20)
+		}
+	})
+}
+
+func underKills(t *testing.T, redisURL string) {
 	kills := 3
 	if n := soak(t); n > 0 {
 		kills = 10 * n
 	}
-	server := redistest.Start(t)
-	args := patient(t, server.URL(), oneRung)
+	args := patient(t, redisURL, oneRung)
 	h := newHerd(t, false)
 	for range 3 {
 		h.join(args...)
@@ -47,7 +61,6 @@ func TestKilledInstancesLeaveNothingBehind(t *testing.T) {
 	close(stop)
 	visitors.Wait()
 	h.drained(20)
-	redistest.EveryKeyDies(t, server, 100)
 	t.Logf("%d instances were killed; %d requests were answered, of %d the answer was lost with its instance, %d were sent on",
 		kills, h.answered.Load(), h.unheard.Load(), h.retried.Load())
 }
