@@ -86,9 +86,6 @@ func throughAnOutage(t *testing.T, o outage) {
 		if failed := m.metric(t, `guardd_store_errors_total{`, `operation="take"`); failed > m.alone.Load() {
 			t.Errorf("%d calls failed for %d requests", failed, m.alone.Load())
 		}
-		if opened := m.metric(t, "guardd_breaker_opened_total"); opened > 10 {
-			t.Errorf("the breaker opened %d times", opened)
-		}
 	}
 	t.Logf("%s: %d requests at 200/s, %d decided alone; answered within (p99, worst) %s before, %s meanwhile, %s after; added: p99 %s, worst %s; recovered in %s; %d guesses at the victim, of at most %d",
 		o.name, h.answered.Load(), h.decidedAlone.Load(), before, meanwhile, after,
