@@ -67,6 +67,9 @@ type codeFacts struct {
 func sendCode(a *CodeAsk, f *codeFacts, now int64, ans *CodeAnswer) (wroteCode, wroteSender bool) {
 	r := &f.code
 	*ans = CodeAnswer{Now: now, Code: r.live(now), Degraded: f.quarters || f.noCode}
+	if ans.Degraded && Quarter(r.Sent) > Quarter(now) {
+		ans.Code = Code{} // the clock has stepped back: nobody accepts that quarter's code now
+	}
 	lives := ans.Code.Serial != 0
 	r.sends = slices.DeleteFunc(r.sends, func(t int64) bool { return !recent(t, now) })
 	slot := f.sender.slot(a.Account, now)

@@ -146,3 +146,23 @@ func TestAnOutageKeepsTheStoresClockForCodes(t *testing.T) {
 		}
 	}
 }
+
+// A code of a quarter that is yet to come is accepted nowhere: where the clock has
+// stepped back, the next press sends one of this quarter.
+func TestAClockThatStepsBackDoesNotKeepACodeWaiting(t *testing.T) {
+	now := int64(1_800_000_060) * keys.Second
+	p := &keystest.Faulty{Subject: keys.NewMemory(keys.MemoryConfig{})}
+	p.Set(keystest.NotDone)
+	f := keys.NewFallback(keys.FallbackConfig{Primary: p, Local: keys.NewMemory(keys.MemoryConfig{Now: func() int64 { return now }})})
+	for _, c := range []struct {
+		step int64
+		want keys.CodeState
+	}{{0, keys.CodeSent}, {-keys.Second, keys.CodeLives}, {-3600 * keys.Second, keys.CodeSent}, {0, keys.CodeLives}} {
+		now += c.step
+		var ans keys.CodeAnswer
+		f.SendCode(t.Context(), &keys.CodeAsk{Key: "c", SenderKey: "s"}, &ans)
+		if ans.State != c.want || keys.Quarter(ans.Code.Sent) > keys.Quarter(now) {
+			t.Errorf("after a step of %d s: %v, sent at %d", c.step/keys.Second, ans.State, ans.Code.Sent)
+		}
+	}
+}
