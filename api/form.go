@@ -106,7 +106,7 @@ func (s *service) again(ctx context.Context, w http.ResponseWriter, r *http.Requ
 // unsolved says why there is no proof, where the visitor was typing.
 func (p *page) unsolved(way string, another bool, why escalation.ProofError) {
 	switch {
-	case another && why == escalation.ProofWrongAnswer:
+	case another && why == escalation.ProofWrongAnswer, why == escalation.ProofInsufficient:
 		p.Good = &said{Before: p.T.Fresh}
 	case why == escalation.ProofUnsure:
 		p.Bad = p.T.Unsure

@@ -3,6 +3,7 @@ package escalation
 import (
 	"context"
 	"crypto/subtle"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -41,7 +42,9 @@ const maxText = 16 << 10
 
 // Answer judges the answer to a challenge. A challenge takes one answer: one
 // that is not right brings a fresh challenge of the same kind for the same
-// account. Errors: Faults (token: invalid; answer, way), ErrTooMany, ErrStore.
+// account, and so does the right answer to a picture where its address has given
+// many (ProofInsufficient: the next must be right, too). Errors: Faults (token:
+// invalid; answer, way), ErrTooMany (of a proof of work), ErrStore.
 func (g *Guard) Answer(ctx context.Context, s *Solution) (*Solved, error) {
 	c, realm, err := g.openAny(s.Token)
 	if err != nil {
@@ -61,7 +64,7 @@ func (g *Guard) Answer(ctx context.Context, s *Solution) (*Solved, error) {
 		return nil, err
 	}
 	if p == nil {
-		r.Challenge, err = g.again(realm, c)
+		r.Challenge, err = g.again(realm, c, r.Err == ProofInsufficient)
 		return r, err
 	}
 	r.Proof, r.ProofExpires = g.c.Secrets.seal(forProof, p.encode()), micros(p.expires)
@@ -146,20 +149,31 @@ func (g *Guard) tally(ctx context.Context, key string, window int64) (n int64, e
 	return n, err
 }
 
+// judgeDigits holds what was typed against the picture. A million guesses would
+// be one that is right, so an address has few a minute. Beyond these one right
+// answer is not enough (ProofInsufficient): the next picture must be read, too,
+// which is guessed once in a million million. Nobody is refused: strangers behind the
+// owner's own address would use the few up, and no code is sent from an
+// address that has asked for many, unless a picture is read.
+//
+// When there is no room to remember the answer it counts: guessing twice at one
+// picture is worth no more than guessing at two, and the proof is one however
+// often it is given.
 func (g *Guard) judgeDigits(ctx context.Context, realm *liveRealm, c *challengeToken, text string, now int64) (ProofError, error) {
-	// A million guesses would be one that is right: an address has few a minute.
-	ok, err := g.flood.few(ctx, realm.here.Proof("digits:"+c.ip.Counted().String()), now)
+	few, err := g.flood.few(ctx, realm.here.Proof("digits:"+c.ip.Counted().String()), now)
 	if err != nil {
 		return "", err
 	}
-	if !ok {
-		return "", ErrTooMany
-	}
-	if why := g.first(ctx, realm, c); why != "" {
-		return why, nil
-	}
-	if !same(blank(text), digitsText(c.digits)) {
+	n, err := g.tally(ctx, realm.at(c.account).Tally("answer", idText(c.id)), c.life())
+	switch {
+	case err != nil && !errors.Is(err, keys.ErrNoStore):
+		return ProofUnsure, nil
+	case n > 1:
+		return ProofSpent, nil
+	case !same(blank(text), digitsText(c.digits)):
 		return ProofWrongAnswer, nil
+	case !few && !c.second:
+		return ProofInsufficient, nil
 	}
 	return "", nil
 }

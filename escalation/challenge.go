@@ -86,13 +86,15 @@ func (g *Guard) refresh(c *challengeToken, now int64) (err error) {
 	return err
 }
 
-// again returns a fresh challenge in place of c, which has been answered. Who
-// has waited half of his time is not made to wait anew.
-func (g *Guard) again(realm *liveRealm, c *challengeToken) (*Challenge, error) {
+// again returns a fresh challenge in place of c, which has been answered; second
+// says that it is the second of two pictures. Who has waited half of his time is
+// not made to wait anew.
+func (g *Guard) again(realm *liveRealm, c *challengeToken, second bool) (*Challenge, error) {
 	fresh, now := *c, g.now()
 	if err := g.refresh(&fresh, now); err != nil {
 		return nil, err
 	}
+	fresh.second = second && c.rung == keys.Captcha
 	if c.rung == keys.Delay && now < c.expires {
 		fresh.issued, fresh.expires = c.issued, c.expires
 	}

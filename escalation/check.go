@@ -213,6 +213,7 @@ func (g *Guard) challenge(v *visit, r *Verdict, d *Decision, needed keys.Rung, w
 			wait: wait, returnURL: v.a.ReturnURL,
 			work: v.realm.pow.work(needed, wait, v.flow.pace.Base, r.Posture),
 		}
+		t.second = v.shown.second && needed == keys.Captcha
 		if err := g.refresh(t, now); err != nil {
 			return err
 		}

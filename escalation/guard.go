@@ -73,6 +73,7 @@ type Guard struct {
 	ahead   atomic.Int64 // the store's clock less ours, microseconds
 	answers sync.Pool
 	queue   queue
+	lane    lane
 
 	// setting is held while a policy or lists are swapped in.
 	setting   sync.Mutex

@@ -122,8 +122,12 @@ func (g *Guard) Pow(ctx context.Context, token string) ([]byte, error) {
 	case c.work == 0:
 		return nil, Faults{{"token", string(ProofInvalid)}}
 	}
-	if err := g.mayFetch(ctx, realm, c, WayPow); err != nil {
+	few, err := g.mayFetch(ctx, realm, c, WayPow)
+	switch {
+	case err != nil:
 		return nil, err
+	case !few:
+		return nil, ErrTooMany
 	}
 	p := realm.puzzle(c)
 	if err := p.solve(realm.pow.cost); err != nil {

@@ -64,7 +64,7 @@ func (g *Guard) Send(ctx context.Context, token, proof string) (*Sent, error) {
 	case keys.CodePriced:
 		picture := *c
 		picture.rung, picture.work = keys.Captcha, realm.pow.work(keys.Captcha, 0, 0, keys.Normal)
-		s.Challenge, err = g.again(realm, &picture)
+		s.Challenge, err = g.again(realm, &picture, false)
 		return s, err
 	}
 	s.Sent, s.ValidUntil = true, micros(ans.Code.Until)

@@ -14,6 +14,7 @@ type shown struct {
 	err    ProofError      // why it cannot count, whatever the store says
 	ticket *challengeToken // when it is a wait
 	solved string          // the proof that a right answer gave
+	second bool            // the first of two pictures was read
 }
 
 // unasked is why the proof did not help where the store is not asked.
@@ -117,6 +118,7 @@ func (g *Guard) judgeAnswer(ctx context.Context, v *visit) (proof string, why Pr
 	case errors.Is(err, ErrTooMany): // an attempt is answered, whatever its address does
 		return "", ProofInsufficient, nil
 	case err != nil || p == nil:
+		v.shown.second = why == ProofInsufficient
 		return "", why, err
 	}
 	return g.c.Secrets.seal(forProof, p.encode()), "", nil

@@ -146,6 +146,7 @@ type challengeToken struct {
 	wait      int64 // for Delay
 	work      int64 // least number of tries of a proof of work; 0: none is offered
 	digits    int64 // for Captcha: what the picture shows
+	second    bool  // for Captcha: another was solved just before
 	returnURL string
 }
 
@@ -170,10 +171,20 @@ func (t *challengeToken) encode() []byte {
 		w.num(t.wait)
 	case keys.Captcha:
 		// Of a fixed size, or the token's length would tell of the digits.
-		w.b = binary.LittleEndian.AppendUint32(w.b, uint32(t.digits))
+		w.b = binary.LittleEndian.AppendUint32(w.b, uint32(t.digits)|second(t.second))
 	}
 	w.text(t.returnURL)
 	return w.b
+}
+
+// secondBit stands above the digits.
+const secondBit = 1 << 31
+
+func second(yes bool) uint32 {
+	if yes {
+		return secondBit
+	}
+	return 0
 }
 
 func decodeChallenge(b []byte) (*challengeToken, bool) {
@@ -188,7 +199,8 @@ func decodeChallenge(b []byte) (*challengeToken, bool) {
 	case keys.Delay:
 		t.wait = r.num()
 	case keys.Captcha:
-		t.digits = int64(binary.LittleEndian.Uint32(r.raw(4)))
+		n := binary.LittleEndian.Uint32(r.raw(4))
+		t.digits, t.second = int64(n&^secondBit), n&secondBit != 0
 	}
 	t.returnURL = r.text()
 	return t, r.done() && ip.IsValid() && t.rung >= keys.Delay && t.rung <= keys.Verify && int(t.flow) < len(Flows)
