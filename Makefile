@@ -35,6 +35,7 @@ fuzz: need-go ## each fuzz target for FUZZTIME (20s)
 
 soak: need-go need-redis ## what takes minutes: the random walks with SOAK (20) times the seeds, storms, outages, floods
 	GUARDD_SOAK=$(SOAK) $(GO) test -v -count=1 -timeout 0 -run 'Walks' ./keys/...
+	GUARDD_SOAK=$(SOAK) $(GO) test -v -count=1 -timeout 0 -run 'NoLockoutOverHistories' ./escalation
 	GUARDD_SOAK=$(SOAK) $(GO) test -v -count=1 -timeout 0 -run 'NoLeakAtFleetSize|KilledInstances|RollingRestart|FrictionOnly|AFloodOfAccounts' ./cmd/guardd
 
 bench: need-go need-redis ## what a decision costs beside its peers, in some 5 minutes (ARGS="--json")
