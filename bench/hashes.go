@@ -12,40 +12,54 @@ import (
 )
 
 // hashes writes a corpus of about so many rows, as the official downloader's
-// single file: sorted hashes spread evenly, with counts as often as in 256 real
-// ranges of November 2024. What is random is so by the seed.
-func hashes(out io.Writer, rows uint64, seed uint64) error {
+// single file, with counts as often as in 256 real ranges of November 2024.
+func hashes(out io.Writer, rows uint64) error {
 	w := bufio.NewWriterSize(out, 1<<20)
 	counts := countTexts()
 	var pairs [256][2]byte
 	for i := range pairs {
 		copy(pairs[i][:], strings.ToUpper(hex.EncodeToString([]byte{byte(i)})))
 	}
-	r := rand.NewPCG(seed, 1)
-	gap := math.MaxUint64 / rows
 	line := make([]byte, 0, 64)
-	for hi := uint64(0); ; {
-		// From 1 to twice the mean, less one row in many that ends it early.
-		x := r.Uint64()
-		step := 1 + x>>32*(gap>>31)
-		if hi > math.MaxUint64-step {
-			return w.Flush()
-		}
-		hi += step
-		mid := r.Uint64()
+	for h := newHashWalk(rows); h.next(); {
 		line = line[:40]
 		for i := range 8 {
-			copy(line[2*i:], pairs[byte(hi>>(56-8*i))][:])
-			copy(line[16+2*i:], pairs[byte(mid>>(56-8*i))][:])
+			copy(line[2*i:], pairs[byte(h.hi>>(56-8*i))][:])
+			copy(line[16+2*i:], pairs[byte(h.mid>>(56-8*i))][:])
 		}
 		for i := range 4 {
-			copy(line[32+2*i:], pairs[byte(x>>(8*i))][:])
+			copy(line[32+2*i:], pairs[byte(h.lo>>(24-8*i))][:])
 		}
-		line = append(line, counts[mid%uint64(len(counts))]...)
+		line = append(line, counts[h.mid%uint64(len(counts))]...)
 		if _, err := w.Write(line); err != nil {
 			return err
 		}
 	}
+	return w.Flush()
+}
+
+// hashWalk makes about so many hashes, ascending and spread evenly, the same
+// ones in every run.
+type hashWalk struct {
+	hi, mid uint64
+	lo      uint32
+	r       *rand.PCG
+	gap     uint64
+}
+
+func newHashWalk(rows uint64) *hashWalk {
+	return &hashWalk{r: rand.NewPCG(1, 1), gap: math.MaxUint64 / rows}
+}
+
+// next is false behind the last.
+func (h *hashWalk) next() bool {
+	x := h.r.Uint64()
+	step := 1 + x>>32*(h.gap>>31) // up to twice the mean
+	if h.hi > math.MaxUint64-step {
+		return false
+	}
+	h.hi, h.mid, h.lo = h.hi+step, h.r.Uint64(), uint32(x)
+	return true
 }
 
 // countTexts is the ends of 4,096 lines, with each count as often as it is
@@ -75,7 +89,7 @@ func writeHashes(out, errOut io.Writer, rows string) int {
 		err = fmt.Errorf("no rows")
 	}
 	if err == nil {
-		err = hashes(out, n, 1)
+		err = hashes(out, n)
 	}
 	if err != nil {
 		fmt.Fprintln(errOut, err)

@@ -31,6 +31,7 @@ var parts = []struct {
 	{"redis", func(string) (side, error) { return newRedisSide() }},
 	{"cluster", func(string) (side, error) { return newClusterSide() }},
 	{"http", func(root string) (side, error) { return newHTTPSide(root) }},
+	{"breached", func(root string) (side, error) { return newBreachedSide(root) }},
 }
 
 // side is a part, ready to be measured.
@@ -44,7 +45,8 @@ func run(args []string, out, errOut io.Writer) int {
 	fs.SetOutput(errOut)
 	asJSON := fs.Bool("json", false, "print JSON")
 	rounds := fs.Int("rounds", 5, "rounds of each comparison, at least 5 for a run that is to be quoted")
-	only := fs.String("only", "", "parts, by commas: twin, redis, cluster, http; none: all")
+	only := fs.String("only", "", "parts, by commas: twin, redis, cluster, http, breached; none: all")
+	fs.Uint64Var(&corpusRows, "breached-rows", corpusRows, "rows of the index that leaked passwords are looked up in, 7 bytes each on the disk")
 	root := fs.String("root", "..", "guardd's source `folder`")
 	quiet := fs.Bool("quiet", false, "show no progress")
 	if err := fs.Parse(args); err != nil {
