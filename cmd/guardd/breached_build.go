@@ -78,7 +78,7 @@ func breachedBuild(ctx context.Context, f *breachedFlags, stdin io.Reader, out, 
 	if err := b.print(out); err != nil {
 		return exitFailed, err
 	}
-	_, err = fmt.Fprintf(out, "read      %s rows in %s, %s/s%s\n", thousands(int64(s.Read)), took.Round(time.Millisecond),
+	_, err = fmt.Fprintf(out, "read      %s in %s, %s/s%s\n", plural64(int64(s.Read), "row"), took.Round(time.Millisecond),
 		thousands(int64(b.RowsPerSecond)), padding(s.Padding))
 	return exitOK, err
 }
@@ -147,8 +147,8 @@ func (b *breachedFigures) print(out io.Writer) error {
 	if built == "" {
 		built = "unknown"
 	}
-	_, err := fmt.Fprintf(out, "corpus    %s, %s rows, %s\ndate      %s\nbuilt     %s\nindex     %s: tables of %s and %.3f bytes a row; %s counts above 255\nsuffixes  %s\n",
-		b.Kind, thousands(int64(b.Rows)), complete, source, built, megabytes(b.IndexBytes), megabytes(b.TableBytes), b.BytesPerRow, thousands(int64(b.LargeCounts)), suffixes)
+	_, err := fmt.Fprintf(out, "corpus    %s, %s, %s\ndate      %s\nbuilt     %s\nindex     %s: tables of %s and %.3f bytes a row; %s counts above 255\nsuffixes  %s\n",
+		b.Kind, plural64(int64(b.Rows), "row"), complete, source, built, megabytes(b.IndexBytes), megabytes(b.TableBytes), b.BytesPerRow, thousands(int64(b.LargeCounts)), suffixes)
 	return err
 }
 
