@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/guardd/guardd/keys/keystest/daemon"
 )
 
 // patience is how long a test waits for real processes to agree before it
@@ -47,7 +49,7 @@ func StartCluster(t testing.TB, o Options) *Cluster {
 	var bus [clusterNodes]int
 	for i := range clusterNodes {
 		c.Nodes = append(c.Nodes, start(t, o, "Ready to accept connections", func(int) []string {
-			bus[i], _ = freePort() // the usual one, 10,000 above, may not exist
+			bus[i], _ = daemon.FreePort() // the usual one, 10,000 above, may not exist
 			return []string{"cluster-enabled yes", "cluster-config-file nodes.conf", "cluster-node-timeout 2000", fmt.Sprint("cluster-port ", bus[i])}
 		}))
 	}
@@ -103,7 +105,7 @@ func (c *Cluster) Client() *redis.ClusterClient {
 }
 
 // CA is as that of Server.
-func (c *Cluster) CA() string { return c.o.certs.ca }
+func (c *Cluster) CA() string { return c.o.certs.CA }
 
 // TLS is as that of Server.
 func (c *Cluster) TLS() *tls.Config { return c.o.tls() }

@@ -1,22 +1,13 @@
 package redistest
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"fmt"
-	"math/big"
-	"net"
 	"net/url"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/guardd/guardd/keys/keystest/daemon"
 )
 
 // Options are what servers are started with.
@@ -29,7 +20,7 @@ type Options struct {
 	// Args are given to redis-server as they are ("--maxmemory", "1mb").
 	Args []string
 
-	certs   *certs
+	certs   *daemon.Certs
 	cluster bool
 }
 
@@ -47,7 +38,7 @@ const (
 func (o *Options) prepare(t testing.TB) {
 	t.Helper()
 	if o.TLS && o.certs == nil {
-		o.certs = makeCerts(t)
+		o.certs = daemon.MakeCerts(t)
 	}
 }
 
@@ -64,7 +55,7 @@ func (o *Options) config() string {
 	}
 	if o.TLS {
 		fmt.Fprintf(&b, "tls-cert-file %s\ntls-key-file %s\ntls-ca-cert-file %s\ntls-auth-clients no\ntls-replication yes\ntls-cluster yes\n",
-			o.certs.cert, o.certs.key, o.certs.ca)
+			o.certs.Cert, o.certs.Key, o.certs.CA)
 	}
 	return b.String()
 }
@@ -93,60 +84,5 @@ func (o *Options) tls() *tls.Config {
 	if !o.TLS {
 		return nil
 	}
-	return &tls.Config{RootCAs: o.certs.pool, ServerName: "127.0.0.1", MinVersion: tls.VersionTLS12}
-}
-
-// certs are files for one test: an authority, and a certificate of it for
-// loopback.
-type certs struct {
-	ca, cert, key string
-	pool          *x509.CertPool
-}
-
-func makeCerts(t testing.TB) *certs {
-	t.Helper()
-	dir := t.TempDir()
-	c := &certs{filepath.Join(dir, "ca.pem"), filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem"), x509.NewCertPool()}
-	caKey, ca := sign(t, nil, nil, &x509.Certificate{IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign})
-	key, cert := sign(t, ca, caKey, &x509.Certificate{
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: []string{"localhost"},
-	})
-	c.pool.AddCert(ca)
-	der, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for file, block := range map[string]*pem.Block{
-		c.ca: {Type: "CERTIFICATE", Bytes: ca.Raw}, c.cert: {Type: "CERTIFICATE", Bytes: cert.Raw}, c.key: {Type: "PRIVATE KEY", Bytes: der},
-	} {
-		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return c
-}
-
-// sign makes a key and its certificate; by itself when parent is nil.
-func sign(t testing.TB, parent *x509.Certificate, by *ecdsa.PrivateKey, as *x509.Certificate) (*ecdsa.PrivateKey, *x509.Certificate) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	// The names differ, or OpenSSL takes the certificate for its own authority.
-	as.SerialNumber, as.Subject = big.NewInt(time.Now().UnixNano()), pkix.Name{CommonName: fmt.Sprintf("redistest, authority: %t", as.IsCA)}
-	as.NotBefore, as.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(24*time.Hour)
-	if parent == nil {
-		parent, by = as, key
-	}
-	der, err := x509.CreateCertificate(rand.Reader, as, parent, &key.PublicKey, by)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return key, cert
+	return o.certs.Client()
 }

@@ -117,7 +117,7 @@ func (s *Sentinels) URL() string {
 }
 
 // CA is as that of Server.
-func (s *Sentinels) CA() string { return s.o.certs.ca }
+func (s *Sentinels) CA() string { return s.o.certs.CA }
 
 // TLS is as that of Server.
 func (s *Sentinels) TLS() *tls.Config { return s.o.tls() }

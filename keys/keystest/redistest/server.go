@@ -17,6 +17,8 @@ import (
 	"testing"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/guardd/guardd/keys/keystest/daemon"
 )
 
 // Server is one redis-server process. Its methods are to be called from the
@@ -69,7 +71,7 @@ func start(t testing.TB, o Options, ready string, extra func(port int) []string,
 	// Between finding a free port and binding it somebody else may take it.
 	var err error
 	for range 5 {
-		if s.port, err = freePort(); err != nil {
+		if s.port, err = daemon.FreePort(); err != nil {
 			break
 		}
 		if extra != nil {
@@ -106,7 +108,7 @@ func (s *Server) URL() string { return s.o.url(s.Addr(), nil) }
 func (s *Server) Dir() string { return s.dir }
 
 // CA is the file with the certificate authority of a server with TLS.
-func (s *Server) CA() string { return s.o.certs.ca }
+func (s *Server) CA() string { return s.o.certs.CA }
 
 // TLS is what a client of a server with TLS trusts; nil without.
 func (s *Server) TLS() *tls.Config { return s.o.tls() }
@@ -186,7 +188,7 @@ func (s *Server) run() error {
 
 func (s *Server) exec(file string) error {
 	cmd := exec.Command(s.bin, append([]string{file}, s.args...)...)
-	cmd.SysProcAttr = dieWithParent()
+	cmd.SysProcAttr = daemon.DieWithParent()
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return err
@@ -220,15 +222,6 @@ func (s *Server) exec(file string) error {
 	}
 	s.cmd, s.done = cmd, done
 	return nil
-}
-
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
 // RestartLoading has the server save what it holds and starts it again, so slow

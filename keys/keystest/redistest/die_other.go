@@ -1,8 +1,0 @@
-//go:build !linux
-
-package redistest
-
-import "syscall"
-
-// dieWithParent: only Linux can ask for it.
-func dieWithParent() *syscall.SysProcAttr { return nil }
