@@ -178,7 +178,7 @@ type times struct {
 
 func newTimes() times {
 	return times{
-		dial: 5 * time.Second, request: 5 * time.Second, linger: 5 * time.Millisecond, fetch: time.Second,
+		dial: 5 * time.Second, request: 5 * time.Second, linger: 5 * time.Millisecond, fetch: 5 * time.Second,
 		session: 6 * time.Second, heartbeat: 1500 * time.Millisecond, rebalance: 10 * time.Second,
 		partitions: 5 * time.Second, commit: time.Second, look: 5 * time.Second, stall: 30 * time.Second, pause: time.Second,
 	}

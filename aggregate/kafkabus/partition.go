@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -95,8 +96,9 @@ func (m *member) ends(ctx context.Context, p *partition) (first, end int64, err 
 // feed gives h what comes, until ctx ends or h fails.
 func (m *member) feed(ctx context.Context, p *partition, h aggregate.Handler) error {
 	t := m.b.c.times
+	line := &line{conns: map[net.Conn]bool{}}
 	r := kafka.NewReader(kafka.ReaderConfig{
-		Brokers: m.b.c.Brokers, Dialer: m.b.dialer, Topic: m.b.name(m.topic), Partition: p.id,
+		Brokers: m.b.c.Brokers, Dialer: line.over(m.b.dialer), Topic: m.b.name(m.topic), Partition: p.id,
 		MinBytes: 1, MaxBytes: 4 << 20, QueueCapacity: 1000, MaxWait: t.fetch, ReadLagInterval: -1,
 		ErrorLogger: kafka.LoggerFunc(func(text string, args ...any) {
 			if ctx.Err() == nil {
@@ -104,9 +106,12 @@ func (m *member) feed(ctx context.Context, p *partition, h aggregate.Handler) er
 			}
 		}),
 	})
-	// A broker that hangs holds its Close for seconds, and those who wait for
-	// the partition need not.
-	defer m.b.leaving.Go(func() { _ = r.Close() })
+	// It would hold its Close until the broker has answered what was asked last,
+	// and a broker that hangs does not.
+	defer m.b.leaving.Go(func() {
+		line.cut()
+		_ = r.Close() // never an error
+	})
 	if err := r.SetOffset(p.due()); err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/segmentio/kafka-go"
 
@@ -29,7 +30,9 @@ func (b *Bus) Check(ctx context.Context) error {
 	}
 	missing, err := b.missing(ctx)
 	if err == nil && len(missing) > 0 {
-		err = b.create(ctx, missing)
+		if err = b.create(ctx, missing); err == nil {
+			err = b.settled(ctx)
+		}
 	}
 	if err != nil {
 		if ctx.Err() == nil {
@@ -93,4 +96,44 @@ func (b *Bus) create(ctx context.Context, missing []aggregate.Topic) error {
 		}
 	}
 	return errors.Join(bad...)
+}
+
+// settled waits until every partition of the topics has a leader that knows that
+// it is one: for a moment after they were made none takes a message.
+func (b *Bus) settled(ctx context.Context) error {
+	for {
+		err := b.leaders(ctx)
+		if err == nil || !temporary(err) {
+			return err
+		}
+		if !sleep(ctx, 50*time.Millisecond) {
+			return err
+		}
+	}
+}
+
+func (b *Bus) leaders(ctx context.Context) error {
+	asks := map[string][]kafka.OffsetRequest{}
+	for _, t := range aggregate.Topics {
+		n := 1
+		if t == aggregate.TopicEvents {
+			n = b.c.Partitions
+		}
+		for p := range n {
+			asks[b.name(t)] = append(asks[b.name(t)], kafka.LastOffsetOf(p))
+		}
+	}
+	r, err := b.client.ListOffsets(ctx, &kafka.ListOffsetsRequest{Topics: asks})
+	if err != nil {
+		return err
+	}
+	for topic, all := range r.Topics {
+		for _, p := range all {
+			// A topic that somebody else made may have fewer partitions.
+			if p.Error != nil && temporary(p.Error) {
+				return fmt.Errorf("topic %s: %w", topic, p.Error)
+			}
+		}
+	}
+	return nil
 }

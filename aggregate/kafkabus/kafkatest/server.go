@@ -117,4 +117,3 @@ func (s *Server) TLS() *tls.Config {
 
 // CA is the file with the certificate authority of a secure server.
 func (s *Server) CA() string { return s.certs.CA }
-
