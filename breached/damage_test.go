@@ -120,7 +120,13 @@ func TestARangeThatFaultsIsAnError(t *testing.T) {
 // Other panics are not taken for a damaged file.
 func TestOnlyFaultsInTheFilesAreCaught(t *testing.T) {
 	x := opened(t, built(t, hashA+":1\n", BuildOptions{Partial: true}))
+	otherPath := built(t, longText(20_000), BuildOptions{Partial: true})
+	other := opened(t, otherPath)
+	if err := os.Truncate(otherPath, 0); err != nil {
+		t.Fatal(err)
+	}
 	for name, do := range map[string]func() error{
+		"another file":  func() error { return fmt.Errorf("%d", other.main.data[other.main.records.at]) },
 		"a nil pointer": func() error { var p *Index; return p.Err() },
 		"an index":      func() error { var b []byte; return fmt.Errorf("%d", b[x.main.rows]) },
 	} {

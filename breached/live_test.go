@@ -96,6 +96,50 @@ func TestReplacingTheFileUnderLoadFailsNoLookup(t *testing.T) {
 	}
 }
 
+// An index that is closed between a look-up's finding it and using it is not the
+// one of now: the look-up goes to that. This swaps far more often than files are
+// built, to meet that moment.
+func TestALookupThatMeetsASwapGoesToTheNewIndex(t *testing.T) {
+	ctx := context.Background()
+	path := built(t, generation(0), BuildOptions{Partial: true})
+	l, err := OpenLive(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stop atomic.Bool
+	var asked atomic.Int64
+	var wg sync.WaitGroup
+	h := parsed(t, SHA1, hashB)
+	for range 2 {
+		wg.Go(func() {
+			for !stop.Load() {
+				if v, err := l.Check(ctx, h); err != nil || !v.Breached {
+					t.Errorf("%+v, %v", v, err)
+					return
+				}
+				asked.Add(1)
+			}
+		})
+	}
+	for n := 0; n < 3000 || asked.Load() < 3000; n++ {
+		x, err := Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := l.now.Swap(x).Close(); err != nil {
+			t.Fatal(err)
+		}
+		if t.Failed() {
+			break
+		}
+	}
+	stop.Store(true)
+	wg.Wait()
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 // What is no index, or not all of one, is not taken: the old answers stay.
 func TestLiveKeepsTheOldIndexUntilTheNewOneIsVerified(t *testing.T) {
 	ctx := context.Background()
@@ -124,7 +168,7 @@ func TestLiveKeepsTheOldIndexUntilTheNewOneIsVerified(t *testing.T) {
 			t.Errorf("%s: %+v, %v, %v; want %d", what, v, err, rangeErr, count)
 		}
 	}
-	for name, b := range map[string][]byte{"text": []byte("hello"), "cut": good[:len(good)-99], "a changed record": record, "other suffixes": good} {
+	for name, b := range map[string][]byte{"text": []byte("hello"), "cut": good[:len(good)-99], "other suffixes": good} {
 		place(path, b)
 		for range 2 { // the second time it is known
 			if changed, err := l.Reload(ctx); changed || err == nil {
@@ -133,6 +177,13 @@ func TestLiveKeepsTheOldIndexUntilTheNewOneIsVerified(t *testing.T) {
 		}
 		answers(name, 7)
 	}
+	// With its own suffixes, so that nothing but a checksum says it.
+	place(path+SuffixesExtension, suffixes)
+	place(path, record)
+	if changed, err := l.Reload(ctx); changed || !errors.Is(err, ErrDamaged) {
+		t.Errorf("a changed record: %t, %v", changed, err)
+	}
+	answers("a changed record", 7)
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +191,6 @@ func TestLiveKeepsTheOldIndexUntilTheNewOneIsVerified(t *testing.T) {
 		t.Errorf("no file: %t, %v", changed, err)
 	}
 	answers("no file", 7)
-	place(path+SuffixesExtension, suffixes)
 	place(path, good)
 	canceled, cancel := context.WithCancel(ctx)
 	cancel()
@@ -153,20 +203,35 @@ func TestLiveKeepsTheOldIndexUntilTheNewOneIsVerified(t *testing.T) {
 	answers("a good one", 77)
 }
 
-// A file that is overwritten in place is not what was verified.
+// A file that is overwritten in place is not what was verified, even by an index
+// of the same size.
 func TestAnIndexOverwrittenInPlaceIsRefused(t *testing.T) {
 	ctx := context.Background()
-	path := filepath.Join(t.TempDir(), "index")
-	rebuild(t, path, generation(0), BuildOptions{})
-	rebuild(t, path+"2", generation(3), BuildOptions{})
-	l, err := OpenLive(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	writeFileT(t, path, readFileT(t, path+"2")) // of the same size, and an index
-	if v, err := l.Check(ctx, parsed(t, SHA1, hashB)); !errors.Is(err, ErrDamaged) {
-		t.Errorf("%+v, %v", v, err)
+	for _, asked := range []bool{true, false} {
+		path := filepath.Join(t.TempDir(), "index")
+		rebuild(t, path, hashA+":1\n"+hashB+":7\n", BuildOptions{})
+		rebuild(t, path+"2", hashA+":1\n"+hashB+":8\n", BuildOptions{})
+		l, err := OpenLive(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for !l.Verified() && l.Err() == nil {
+			runtime.Gosched()
+		}
+		if asked {
+			writeFileT(t, path, readFileT(t, path+"2"))
+			if v, err := l.Check(ctx, parsed(t, SHA1, hashB)); !errors.Is(err, ErrDamaged) {
+				t.Errorf("%+v, %v", v, err)
+			}
+		} else { // nobody has asked when it is noticed
+			writeFileT(t, path, []byte("hello"))
+			if changed, err := l.Reload(ctx); changed || err == nil || l.Err() == nil {
+				t.Errorf("%t, %v, %v", changed, err, l.Err())
+			}
+		}
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }
 
