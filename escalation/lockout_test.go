@@ -73,10 +73,11 @@ type history struct {
 	planted string // what is in the browser that is new to the owner
 	malice  string // a device token of the adversary's
 	hoard   []hoarded
-	epoch   int // times that the store has changed
-	mailed  int // epoch of the owner's newest mail
-	news    int
-	firm    bool // the store works
+	epoch   int   // times that the store has changed
+	mailed  int   // epoch of the owner's newest mail
+	usedAt  int64 // when the owner last used a code
+	small   bool  // the twins are full
+	firm    bool  // the store works
 }
 
 type hoarded struct{ attempt, account string }
@@ -87,7 +88,7 @@ func (w *history) Deliver(context.Context, *Message) error { return nil }
 type opens func() (s keystest.Subject, wipe func(f *keystest.Faulty))
 
 func newHistory(t *rapid.T, open opens, marks int) *history {
-	w := &history{t: t, came: make(chan Message, 64), firm: true}
+	w := &history{t: t, came: make(chan Message, 64), firm: true, small: marks == 1}
 	w.clock.Store(start)
 	s, wipe := open()
 	w.store = &keystest.Faulty{Subject: s}
@@ -237,7 +238,7 @@ func cmpOr(a, b string) string {
 // onNew is the promise on a new device: with one proof.
 func (w *history) onNew(p visit) {
 	w.t.Helper()
-	w.news++
+	w.rest()
 	a := Attempt{Account: owner, IP: placeOf(p.place)}
 	if p.planted {
 		a.Device = w.planted
@@ -252,12 +253,22 @@ func (w *history) onNew(p visit) {
 	w.report(p.at, v.Attempt, owner, "success", a.Device)
 }
 
+// rest has the owner let half an hour go by between two new devices where the
+// twins are full: which codes of a quarter of an hour were sent is not remembered
+// there, so the next mail of that quarter would hold the code that is used up.
+func (w *history) rest() {
+	if w.small && w.usedAt > 0 {
+		w.clock.Store(max(w.clock.Load(), w.usedAt+31*60*keys.Second))
+	}
+}
+
 // prove goes by the mail. While the store works and nothing has happened to it
 // since the newest mail was sent, its code is good. Where the store comes and goes
 // each instance has codes of its own, so the owner asks once more, by a picture,
 // and tries the other mails of the last half hour.
 func (w *history) prove(p visit, a Attempt, v *Verdict) *Verdict {
 	w.t.Helper()
+	defer func() { w.usedAt = w.clock.Load() }()
 	token, why := v.Challenge.Token, ProofError("")
 	for round := range 3 {
 		if round == 0 {
@@ -368,6 +379,7 @@ func (w *history) changePassword(m move) {
 	if v := w.check(m.at, Attempt{Account: owner, IP: placeOf(m.place), Device: w.known}); v.KnownDevice {
 		w.fail("a device is known after a revocation")
 	}
+	w.rest()
 	a := Attempt{Account: owner, IP: placeOf(m.place)}
 	v := w.check(m.at, a)
 	if !v.Proceed {
