@@ -43,6 +43,8 @@ type Config struct {
 	// again with the wait as its proof. The visitor's request is held open
 	// meanwhile, so bound how many. 0: a delay is returned as it is.
 	WaitOut time.Duration
+	// MinimumCount is from how many sightings a password counts as breached. 0: 1.
+	MinimumCount uint64
 }
 
 // Client asks one guardd, or one address with several behind it. It is safe
@@ -54,6 +56,7 @@ type Client struct {
 	timeout time.Duration
 	policy  Policy
 	waitOut time.Duration
+	minimum uint64
 }
 
 // New checks the configuration; nothing is sent yet. Errors name the field.
@@ -77,7 +80,7 @@ func New(c Config) (*Client, error) {
 		c.HTTPClient = ownClient()
 	}
 	return &Client{base: strings.TrimSuffix(u.String(), "/"), key: c.Key, http: c.HTTPClient,
-		timeout: cmp.Or(c.Timeout, DefaultTimeout), policy: c.Policy, waitOut: c.WaitOut}, nil
+		timeout: cmp.Or(c.Timeout, DefaultTimeout), policy: c.Policy, waitOut: c.WaitOut, minimum: c.MinimumCount}, nil
 }
 
 // ownClient keeps as many connections as a busy handler uses (the standard

@@ -105,6 +105,52 @@ func ExampleClient() {
 	// 303 https://guardd.example
 }
 
+// checked is the end of a login handler that looks passwords up, too. A session
+// of the shop's own keeps what is held.
+func checked(w http.ResponseWriter, r *http.Request, may *client.AttemptResponse, account string) {
+	leak, err := guard.Breached(r.Context(), r.FormValue("password"))
+	warn(err) // nothing is known of it then, and Breached is false
+	done := client.OutcomeRequest{Attempt: may.Attempt, Account: account, Device: client.DeviceToken(r),
+		Outcome: compare(account, r.FormValue("password")), PasswordBreached: leak.Breached,
+		Proof: r.FormValue(client.ReturnParameter), ReturnURL: "https://shop.example/verified"}
+	report(w, r, done)
+}
+
+// verified is where the page of that code leads back to.
+func verified(w http.ResponseWriter, r *http.Request) {
+	done := session(r).held
+	done.Proof = r.FormValue(client.ReturnParameter)
+	report(w, r, done)
+}
+
+func report(w http.ResponseWriter, r *http.Request, done client.OutcomeRequest) {
+	told, err := guard.Outcome(r.Context(), done)
+	warn(err)
+	if told.Advises(client.AdviceVerify) { // right, leaked, and from a stranger's browser: nobody is signed in yet
+		session(r).held = done
+		http.Redirect(w, r, told.Challenge.Page, http.StatusSeeOther)
+		return
+	}
+	http.SetCookie(w, told.Cookie())
+	if told.Advises(client.AdviceResetPassword) {
+		session(r).mustReset = true // sign in, and ask for another password at once
+	}
+	finish(w, done.Outcome)
+}
+
+// session is the shop's own.
+func session(*http.Request) *struct {
+	held      client.OutcomeRequest
+	mustReset bool
+} {
+	return &sessionOfTheOnlyVisitor
+}
+
+var sessionOfTheOnlyVisitor struct {
+	held      client.OutcomeRequest
+	mustReset bool
+}
+
 // embedded is a guardd for login and browsers. now nil: its clock is real.
 func embedded(now func() int64) http.Handler {
 	secrets, err := escalation.GenerateSecrets()
