@@ -104,7 +104,10 @@ func (b *builder) all(ctx context.Context, c *Corpus) (Stats, error) {
 			b.writer.add(&rows[i])
 		}
 		b.advance(rows, bytes)
-		return nil
+		if b.writer == nil { // nothing but padding so far
+			return nil
+		}
+		return b.writer.failed()
 	})
 	if err != nil {
 		return Stats{}, err

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -318,5 +319,47 @@ func TestFormatIsWhatItWas(t *testing.T) {
 	}
 	if v, err := x.Check(context.Background(), parsed(t, SHA1, hashB)); err != nil || v.Count != 10434004 {
 		t.Errorf("%+v, %v", v, err)
+	}
+}
+
+// endless is a corpus that never ends well.
+type endless struct {
+	line string
+	next uint64
+	read int
+}
+
+func (e *endless) Read(b []byte) (int, error) {
+	b = b[:0:len(b)]
+	for cap(b)-len(b) > maxLine {
+		e.next += 1 << 36
+		b = fmt.Appendf(b, "%016X%s", e.next, e.line)
+	}
+	e.read += len(b)
+	if e.read > 200<<20 {
+		return 0, io.ErrUnexpectedEOF
+	}
+	return len(b), nil
+}
+
+// A disk that is full ends a build when it is, and not after the other 99 GB.
+func TestABuildEndsWhenTheDiskIsFull(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "index")
+	w, err := newIndexWriter(SHA1, 16, path, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.suffixes.Close(); err != nil { // whose writes fail from here on
+		t.Fatal(err)
+	}
+	e := &endless{line: hashB[16:] + ":1\n"}
+	b := &builder{parser: parser{partial: true, rng: -1}, out: path, writer: w}
+	_, err = b.all(context.Background(), NewCorpus("endless", e))
+	b.discard()
+	if !errors.Is(err, os.ErrClosed) || e.read > 100<<20 {
+		t.Errorf("%v after %d MB", err, e.read>>20)
+	}
+	if left := files(t, filepath.Dir(path)); len(left) > 0 {
+		t.Errorf("it has left %v", left)
 	}
 }

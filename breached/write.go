@@ -130,6 +130,16 @@ func (w *indexWriter) add(r *row) {
 	w.head.rows++
 }
 
+// failed is the first write that has not succeeded, as on a full disk.
+func (w *indexWriter) failed() error {
+	for _, part := range []*blockWriter{w.table, w.records, w.large, w.rest} {
+		if part != nil && part.err != nil {
+			return part.err
+		}
+	}
+	return nil
+}
+
 // addRest appends what the index does not keep of the hash.
 func (w *indexWriter) addRest(r *row) {
 	b := w.rest.buf
