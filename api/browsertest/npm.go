@@ -21,7 +21,9 @@ type NPM struct{ name, version, integrity string }
 // The packages.
 var (
 	axeCore = NPM{"axe-core", "4.14.1", "sha512-FHfa+lmNjQZfJz1q8wKqIDwC6DExcHt/pkjNQb09a3NPjCKg2rhu5qb2S4r76ASyFNNtuFooJpZe37OgudVGtQ=="}
-	Altcha  = NPM{"altcha", "3.2.2", "sha512-yNITQaRSkRe0u/hMxdzoXFFqxqn9iDt1rJ0reREU3D3uDD3w1oFz6v5C2PMww2XnGThtYUwe8MW+PxsiBglNqw=="}
+	// HIBP is a client of the public service of leaked passwords.
+	HIBP   = NPM{"hibp", "15.2.1", "sha512-f7FxrlBz5FGd/J7tx9DR1cCQNIzKTl4BLZzgRXeQblzcO/xiWGrvXBMwztRzjJVeFACpED6P+iVmU7of9eFqyA=="}
+	Altcha = NPM{"altcha", "3.2.2", "sha512-yNITQaRSkRe0u/hMxdzoXFFqxqn9iDt1rJ0reREU3D3uDD3w1oFz6v5C2PMww2XnGThtYUwe8MW+PxsiBglNqw=="}
 )
 
 // File returns one file of the package.
