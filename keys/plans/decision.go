@@ -30,6 +30,8 @@ type Decision struct {
 	Version string       // of the book
 	Key     keys.Account // the keyed hash, for evidence and logs
 	At      time.Time    // by the store's clock
+
+	held *reservation // what it took
 }
 
 // Reasons of decisions that no rule made.

@@ -1,6 +1,9 @@
 package plans
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Fault is one thing wrong with a definition or a request: the field's path,
 // and what to do about it.
@@ -19,6 +22,11 @@ func (f Faults) Error() string {
 		lines[i] = x.Field + ": " + x.Reason
 	}
 	return strings.Join(lines, "\n")
+}
+
+// On reports whether one of them is on the field.
+func (f Faults) On(field string) bool {
+	return slices.ContainsFunc(f, func(x Fault) bool { return x.Field == field })
 }
 
 func (f *Faults) add(field, reason string) { *f = append(*f, Fault{field, reason}) }

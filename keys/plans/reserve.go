@@ -25,8 +25,9 @@ type reservation struct {
 	Instance [8]byte
 }
 
-func (t *Taker) reserve(r *Request, s *set, costs []int64, ans *keys.Answer) string {
-	v := reservation{ID: ans.ID, Digest: r.key(), Route: r.Route, Cost: r.Cost, Stamp: ans.Now, Degraded: ans.Degraded, Instance: t.c.Instance}
+// held is what ans took, as it can be settled.
+func (t *Taker) held(r *Request, s *set, costs []int64, ans *keys.Answer) *reservation {
+	v := &reservation{ID: ans.ID, Digest: r.key(), Route: r.Route, Cost: r.Cost, Stamp: ans.Now, Degraded: ans.Degraded, Instance: t.c.Instance}
 	for i, x := range s.bounds {
 		v.Rules = append(v.Rules, x.Name)
 		took := int64(0)
@@ -35,6 +36,10 @@ func (t *Taker) reserve(r *Request, s *set, costs []int64, ans *keys.Answer) str
 		}
 		v.Tokens, v.In = append(v.Tokens, took), append(v.In, ans.Limits[i].Limit)
 	}
+	return v
+}
+
+func (t *Taker) seal(v *reservation) string {
 	var b bytes.Buffer
 	if err := gob.NewEncoder(&b).Encode(v); err != nil {
 		panic(err) // plain data
@@ -72,6 +77,31 @@ func (t *Taker) Settle(ctx context.Context, token string, cost int64) (*Settleme
 	if err := bad.err(); err != nil {
 		return nil, err
 	}
+	return t.settle(ctx, &v, cost, func(_ *bound, cost, _ int64) int64 { return cost })
+}
+
+// Refund gives back what a request cost that was answered with status, once,
+// where its rules say so. d must be this Taker's decision, of a request without
+// Reserve. Errors as Settle's.
+func (t *Taker) Refund(ctx context.Context, d *Decision, status int) error {
+	if d.held == nil || status < 400 {
+		return nil
+	}
+	refunds := func(x *bound) bool {
+		return x.Refund == RefundAll || x.Refund == RefundServer && status >= 500
+	}
+	_, err := t.settle(ctx, d.held, d.held.Cost, func(x *bound, _, took int64) int64 {
+		if refunds(x) {
+			return 0
+		}
+		return took
+	})
+	return err
+}
+
+// settle corrects what v holds; cost says, of each rule, its cost now, given the
+// cost that the caller names and what was taken.
+func (t *Taker) settle(ctx context.Context, v *reservation, cost int64, costOf func(x *bound, cost, took int64) int64) (*Settlement, error) {
 	req := Request{Rules: v.Rules, Route: v.Route, digest: v.Digest}
 	_, s, err := t.book.Load().pick(&req)
 	if err != nil {
@@ -93,6 +123,7 @@ func (t *Taker) Settle(ctx context.Context, token string, cost int64) (*Settleme
 		if x.Counts == CountsRequests {
 			c = v.Tokens[i] // the request was made, whatever it cost
 		}
+		c = costOf(x, c, v.Tokens[i])
 		if v.Degraded && !set.Local { // another's twin gave it: only what is more can be charged
 			c = max(c, v.Tokens[i])
 		}

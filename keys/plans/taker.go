@@ -201,8 +201,11 @@ func (t *Taker) decide(ctx context.Context, r *Request, s *set, d *Decision) err
 		}
 		return t.decide(ctx, r, s.strict, d) // the others still count
 	}
-	if r.Reserve && ans.Taken {
-		d.Reservation = t.reserve(r, s, costs, ans)
+	if ans.Taken {
+		d.held = t.held(r, s, costs, ans)
+	}
+	if r.Reserve && d.held != nil {
+		d.Reservation = t.seal(d.held)
 	}
 	return nil
 }
