@@ -37,6 +37,9 @@ func serveJSON[Q, A any](s *service, do func(context.Context, *Key, *Q) (*A, err
 			s.fail(w, r, err)
 			return
 		}
+		if h, ok := any(a).(interface{ setHeaders(http.Header) }); ok {
+			h.setHeaders(w.Header())
+		}
 		writeJSON(w, http.StatusOK, "application/json", a)
 	}
 }

@@ -14,6 +14,9 @@ func problemOf(err error) *client.Problem {
 	var p *client.Problem
 	var faults escalation.Faults
 	var unknown unknownError
+	if p := limitsProblem(err); p != nil {
+		return p
+	}
 	switch {
 	case errors.As(err, &p):
 		return p
@@ -36,8 +39,7 @@ func problemOf(err error) *client.Problem {
 	case errors.As(err, &unknown):
 		return problemUnknown()
 	case errors.Is(err, escalation.ErrStore):
-		return problem(client.ProblemStore, http.StatusServiceUnavailable, "Store not reachable",
-			"Nothing is known to have been done. Repeat the request.")
+		return problemStore()
 	}
 	return problemInternal()
 }
@@ -97,6 +99,16 @@ func problemUnsolved(a *escalation.Solved) *client.Problem {
 		"The answer gave no proof; proof_error says why. Solve the fresh challenge, if there is one.")
 	p.ProofError, p.Challenge = string(a.Err), challenge(a.Challenge)
 	return p
+}
+
+func problemImpossible() *client.Problem {
+	return problem(client.ProblemImpossible, http.StatusUnprocessableEntity, "Cost above capacity",
+		"The request costs more than a limit can ever hold. Waiting does not help.", client.FieldError{Field: "cost", Reason: "above_capacity"})
+}
+
+func problemStore() *client.Problem {
+	return problem(client.ProblemStore, http.StatusServiceUnavailable, "Store not reachable",
+		"Nothing is known to have been done. Repeat the request.")
 }
 
 func problemInternal() *client.Problem {

@@ -47,6 +47,8 @@ type Config struct {
 	Observer Observer     // nil: nobody is told
 	// Breached answers about leaked passwords.
 	Breached BreachedConfig
+	// Limits decides about plan limits; nil: there are none.
+	Limits Taker
 	// Draining: answers ask their connection to be closed, so that callers
 	// move on to another instance. nil: never.
 	Draining func() bool
@@ -58,6 +60,8 @@ const (
 	RouteOutcomes = "/v1/outcomes"
 	RouteRevoke   = "/v1/devices/revoke"
 	RouteOpenAPI  = "/v1/openapi.yaml"
+	RouteTake     = "/v1/limits/take"
+	RouteSettle   = "/v1/limits/settle"
 	RouteCheck    = "/v1/breached/check"
 	RouteRange    = "/v1/breached/range/{prefix}"
 	// RoutePublicRange is the public service's own path, on both listeners.
@@ -68,7 +72,7 @@ const (
 )
 
 // Routes lists every name that Observer.Answered is given.
-var Routes = []string{RouteAttempts, RouteOutcomes, RouteRevoke, RouteOpenAPI, RouteCheck, RouteRange, RoutePublicRange,
+var Routes = []string{RouteAttempts, RouteOutcomes, RouteRevoke, RouteOpenAPI, RouteTake, RouteSettle, RouteCheck, RouteRange, RoutePublicRange,
 	RoutePage, RouteImage, RouteAudio, RoutePow, RouteAnswer, RouteSend, RouteWorker, RouteOther}
 
 // MaxBody is the largest request body in bytes; a larger one is answered 413.
@@ -89,6 +93,8 @@ func Service(c Config) http.Handler {
 	r.Post(RouteAttempts, serveJSON(s, s.attempt))
 	r.Post(RouteOutcomes, serveJSON(s, s.outcome))
 	r.Post(RouteRevoke, serveJSON(s, s.revoke))
+	r.Post(RouteTake, serveJSON(s, s.take))
+	r.Post(RouteSettle, serveJSON(s, s.settle))
 	r.Post(RouteCheck, serveJSON(s, s.checkBreached))
 	s.serveRanges(r)
 	s.servePublicRanges(r)
@@ -103,6 +109,9 @@ func newService(c Config) *service {
 	}
 	if c.Observer == nil {
 		c.Observer = noObserver{}
+	}
+	if c.Limits == nil {
+		c.Limits = noLimits{}
 	}
 	if c.Draining == nil {
 		c.Draining = func() bool { return false }

@@ -16,9 +16,11 @@ const (
 	forChallenge purpose = "c" // what can be solved; a wait also proves itself
 	forProof     purpose = "p" // what a solved challenge gave
 	forDevice    purpose = "d" // what a known browser carries
+	// What a caller of a general API reserved, to be settled.
+	forReservation purpose = "r"
 )
 
-var purposes = []purpose{forAttempt, forChallenge, forProof, forDevice}
+var purposes = []purpose{forAttempt, forChallenge, forProof, forDevice, forReservation}
 
 // Sizes of tokens in characters, so that a bent request cannot make us decode
 // megabytes.
@@ -33,7 +35,7 @@ const (
 const (
 	headLen  = 1 + 4
 	sealLen  = headLen + chacha20poly1305.NonceSizeX + chacha20poly1305.Overhead
-	maxToken = maxChallengeToken
+	maxToken = 4096 // of a reservation: 16 rules with long names
 )
 
 // seal encrypts and authenticates plain. The nonce is a keyed hash of the

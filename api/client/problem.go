@@ -18,6 +18,7 @@ const (
 	ProblemNotFound     = "not-found"              // 404
 	ProblemNoCorpus     = "no-corpus"              // 404, no corpus of that kind is configured
 	ProblemNoRange      = "no-range"               // 404, the corpus cannot serve that range
+	ProblemUnknownRule  = "unknown-rule"           // 404, of plan limits
 	ProblemMethod       = "method-not-allowed"     // 405
 	ProblemTimeout      = "request-timeout"        // 408
 	ProblemConflict     = "request-id-conflict"    // 409
@@ -25,6 +26,7 @@ const (
 	ProblemExpired      = "challenge-expired"      // 410
 	ProblemMediaType    = "unsupported-media-type" // 415
 	ProblemUnsolved     = "challenge-not-solved"   // 422, ProofError says why
+	ProblemImpossible   = "cost-above-capacity"    // 422, no wait helps
 	ProblemTooMany      = "fetched-too-often"      // 429
 	ProblemInternal     = "internal-error"         // 500
 	ProblemStore        = "store-unavailable"      // 503, repeat it

@@ -27,12 +27,8 @@ func (plainSealer) Open(s string) ([]byte, bool) {
 func newWorld(t *testing.T, d *plans.Definition) *world {
 	t.Helper()
 	w := &world{t: t, now: 1_800_000_000 * keys.Second}
-	pepper, err := keys.NewPepper(make([]byte, 32), "plans")
-	if err != nil {
-		t.Fatal(err)
-	}
 	now := func() int64 { return w.now }
-	w.Taker = plans.NewTaker(plans.Config{Store: keys.NewMemory(keys.MemoryConfig{Now: now}), Sealer: plainSealer{}, Pepper: pepper, Now: now})
+	w.Taker = plans.NewTaker(plans.Config{Store: keys.NewMemory(keys.MemoryConfig{Now: now}), Sealer: plainSealer{}, Hash: hash, Now: now})
 	b, faults := plans.Compile(d, "1", nil)
 	if len(faults) > 0 {
 		t.Fatal(faults)
@@ -49,3 +45,5 @@ func (w *world) take(r plans.Request) *plans.Decision {
 	}
 	return d
 }
+
+func hash(d plans.Digest) keys.Account { return keys.Account(d[:16]) }

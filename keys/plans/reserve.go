@@ -1,50 +1,24 @@
 package plans
 
 import (
-	"bytes"
 	"context"
 	"encoding/base64"
-	"encoding/gob"
 	"fmt"
 
 	"github.com/guardd/guardd/keys"
 )
 
-// reservation is what a sealed one holds: all that is needed to settle it at any
-// instance, and nothing that names anybody.
-type reservation struct {
-	ID       [16]byte
-	Digest   Digest // of the key: its own numbers may have changed meanwhile
-	Rules    []string
-	Route    string
-	Tokens   []int64
-	In       []keys.Limit
-	Cost     int64
-	Stamp    int64
-	Degraded bool
-	Instance [8]byte
-}
-
 // held is what ans took, as it can be settled.
 func (t *Taker) held(r *Request, s *set, costs []int64, ans *keys.Answer) *reservation {
-	v := &reservation{ID: ans.ID, Digest: r.key(), Route: r.Route, Cost: r.Cost, Stamp: ans.Now, Degraded: ans.Degraded, Instance: t.c.Instance}
+	v := &reservation{id: ans.ID, digest: r.key(), instance: t.c.Instance, degraded: ans.Degraded, stamp: ans.Now, cost: r.Cost, route: r.Route,
+		held: make([]held, len(s.bounds))}
 	for i, x := range s.bounds {
-		v.Rules = append(v.Rules, x.Name)
-		took := int64(0)
-		if ans.Limits[i].Took || ans.Replayed {
-			took = costs[i]
+		v.held[i] = held{rule: x.Name, in: ans.Limits[i].Limit}
+		if ans.Limits[i].Took {
+			v.held[i].tokens = costs[i]
 		}
-		v.Tokens, v.In = append(v.Tokens, took), append(v.In, ans.Limits[i].Limit)
 	}
 	return v
-}
-
-func (t *Taker) seal(v *reservation) string {
-	var b bytes.Buffer
-	if err := gob.NewEncoder(&b).Encode(v); err != nil {
-		panic(err) // plain data
-	}
-	return t.c.Sealer.Seal(b.Bytes())
 }
 
 // Settlement is the answer to a Settle.
@@ -52,7 +26,8 @@ type Settlement struct {
 	// Settled: the cost is now what was said. Duplicate: it was settled before.
 	// Neither: it has expired, and was charged as estimated.
 	Settled, Duplicate bool
-	// Charged is the whole cost in tokens, as counted now.
+	// Charged is the whole cost in tokens, as far as this call knows: of a
+	// duplicate what was estimated.
 	Charged  int64
 	Binding  int
 	Limits   []LimitState
@@ -64,9 +39,15 @@ type Settlement struct {
 func (t *Taker) Settle(ctx context.Context, token string, cost int64) (*Settlement, error) {
 	var bad Faults
 	plain, ok := t.c.Sealer.Open(token)
-	var v reservation
-	if !ok || gob.NewDecoder(bytes.NewReader(plain)).Decode(&v) != nil {
-		bad.add("reservation", map[bool]string{true: "empty", false: "invalid"}[token == ""])
+	var v *reservation
+	if ok {
+		v, ok = decodeReservation(plain)
+	}
+	switch {
+	case token == "":
+		bad.add("reservation", "empty")
+	case !ok:
+		bad.add("reservation", "invalid")
 	}
 	switch {
 	case cost < 0:
@@ -77,7 +58,7 @@ func (t *Taker) Settle(ctx context.Context, token string, cost int64) (*Settleme
 	if err := bad.err(); err != nil {
 		return nil, err
 	}
-	return t.settle(ctx, &v, cost, func(_ *bound, cost, _ int64) int64 { return cost })
+	return t.settle(ctx, v, cost, func(_ *bound, cost, _ int64) int64 { return cost })
 }
 
 // Refund gives back what a request cost that was answered with status, once,
@@ -87,11 +68,8 @@ func (t *Taker) Refund(ctx context.Context, d *Decision, status int) error {
 	if d.held == nil || status < 400 {
 		return nil
 	}
-	refunds := func(x *bound) bool {
-		return x.Refund == RefundAll || x.Refund == RefundServer && status >= 500
-	}
-	_, err := t.settle(ctx, d.held, d.held.Cost, func(x *bound, _, took int64) int64 {
-		if refunds(x) {
+	_, err := t.settle(ctx, d.held, d.held.cost, func(x *bound, _, took int64) int64 {
+		if x.Refund == RefundAll || x.Refund == RefundServer && status >= 500 {
 			return 0
 		}
 		return took
@@ -99,41 +77,49 @@ func (t *Taker) Refund(ctx context.Context, d *Decision, status int) error {
 	return err
 }
 
-// settle corrects what v holds; cost says, of each rule, its cost now, given the
-// cost that the caller names and what was taken.
+// settle corrects what v holds; costOf says, of each rule, its cost now, given
+// the cost that the caller names and what was taken.
 func (t *Taker) settle(ctx context.Context, v *reservation, cost int64, costOf func(x *bound, cost, took int64) int64) (*Settlement, error) {
-	req := Request{Rules: v.Rules, Route: v.Route, digest: v.Digest}
+	req := Request{Route: v.route, digest: v.digest}
+	for _, h := range v.held {
+		req.Rules = append(req.Rules, h.rule)
+	}
 	_, s, err := t.book.Load().pick(&req)
 	if err != nil {
 		return nil, err
 	}
-	if s == nil || len(s.bounds) != len(v.Rules) {
+	if s == nil || len(s.bounds) != len(v.held) {
 		return nil, Faults{{"reservation", "its rules no longer count its route"}}
 	}
-	space := keys.PlanSpace(t.name(v.Digest))
+	space := keys.PlanSpace(t.c.Hash(v.digest))
 	set := keys.Settlement{
-		Now: t.now(), Rules: s.rules, Stamp: v.Stamp, Expires: v.Stamp + ReservationExpiry.Microseconds(),
-		MarkKey: space.Settled(base64.RawURLEncoding.EncodeToString(v.ID[:])),
-		Local:   v.Degraded && v.Instance == t.c.Instance,
+		Now: t.now(), Rules: s.rules, Stamp: v.stamp, Expires: v.stamp + ReservationExpiry.Microseconds(),
+		MarkKey: space.Settled(base64.RawURLEncoding.EncodeToString(v.id[:])),
+		Local:   v.degraded && v.instance == t.c.Instance,
 	}
 	for i, x := range s.bounds {
-		set.Keys = append(set.Keys, space.Rule(x.Name))
-		set.Took = append(set.Took, keys.TookMany{Tokens: v.Tokens[i], In: v.In[i]})
-		c := x.Cost(v.Route, cost)
+		h := &v.held[i]
+		c := x.Cost(v.route, cost)
 		if x.Counts == CountsRequests {
-			c = v.Tokens[i] // the request was made, whatever it cost
+			c = h.tokens // the request was made, whatever it cost
 		}
-		c = costOf(x, c, v.Tokens[i])
-		if v.Degraded && !set.Local { // another's twin gave it: only what is more can be charged
-			c = max(c, v.Tokens[i])
+		c = costOf(x, c, h.tokens)
+		if v.degraded && !set.Local { // another's twin gave it: only what is more can be charged
+			c = max(c, h.tokens)
 		}
+		set.Keys = append(set.Keys, space.Rule(x.Name))
+		set.Took = append(set.Took, keys.TookMany{Tokens: h.tokens, In: h.in})
 		set.Costs = append(set.Costs, c)
 	}
 	var out keys.Settled
 	if err := t.c.Store.Settle(ctx, &set, &out); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrStore, err)
 	}
-	res := &Settlement{Settled: !out.Expired && !out.Duplicate, Duplicate: out.Duplicate, Charged: v.Cost, Binding: -1, Degraded: out.Degraded}
+	return settlementOf(s, &set, &out, v.cost, cost), nil
+}
+
+func settlementOf(s *set, set *keys.Settlement, out *keys.Settled, estimate, cost int64) *Settlement {
+	res := &Settlement{Settled: !out.Expired && !out.Duplicate, Duplicate: out.Duplicate, Charged: estimate, Binding: -1, Degraded: out.Degraded}
 	if res.Settled {
 		res.Charged = cost
 	}
@@ -144,5 +130,5 @@ func (t *Taker) settle(ctx context.Context, v *reservation, cost int64, costOf f
 			res.Binding = i
 		}
 	}
-	return res, nil
+	return res
 }

@@ -31,8 +31,8 @@ type Sealer interface {
 type Config struct {
 	Store  Store
 	Sealer Sealer
-	// Pepper hashes keys: a store that leaks names nobody.
-	Pepper keys.Pepper
+	// Hash is a keyed hash of a key's SHA-256: a store that leaks names nobody.
+	Hash func(Digest) keys.Account
 	// Instance names this one, so that what it granted alone in an outage is
 	// settled with its own twin.
 	Instance [8]byte
@@ -157,7 +157,7 @@ func (t *Taker) Take(ctx context.Context, r *Request) (*Decision, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Decision{Version: book.version, Key: t.name(r.key())}
+	d := &Decision{Version: book.version, Key: t.c.Hash(r.key())}
 	switch {
 	case who != nil && who.State == Suspended:
 		d.Reason = ReasonSuspended
@@ -173,9 +173,6 @@ func (t *Taker) Take(ctx context.Context, r *Request) (*Decision, error) {
 	}
 	return d, nil
 }
-
-// name is under what a key is counted.
-func (t *Taker) name(d Digest) keys.Account { return t.c.Pepper.Account(string(d[:])) }
 
 func (t *Taker) decide(ctx context.Context, r *Request, s *set, d *Decision) error {
 	ask, costs, err := t.ask(r, s, d.Key)
@@ -205,7 +202,7 @@ func (t *Taker) decide(ctx context.Context, r *Request, s *set, d *Decision) err
 		d.held = t.held(r, s, costs, ans)
 	}
 	if r.Reserve && d.held != nil {
-		d.Reservation = t.seal(d.held)
+		d.Reservation = t.c.Sealer.Seal(d.held.encode())
 	}
 	return nil
 }

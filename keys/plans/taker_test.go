@@ -2,7 +2,9 @@ package plans_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -304,5 +306,23 @@ func TestBadRequestsNameTheirField(t *testing.T) {
 	}
 	if _, err := w.Take(t.Context(), &plans.Request{Key: "k", Rules: []string{"none"}, Cost: 1}); !errors.Is(err, plans.ErrUnknownRule) {
 		t.Errorf("an unknown rule: %v", err)
+	}
+}
+
+// The longest reservation fits what seals take.
+func TestTheLongestReservationFits(t *testing.T) {
+	var d plans.Definition
+	var names []string
+	for i := range plans.MaxRules {
+		r := plans.Rule{Name: strings.Repeat("x", plans.MaxName-2) + fmt.Sprintf("%02d", i), Capacity: 1 << 40, Refill: "1/4096us", Routes: map[string]int64{"*": 1 << 39}}
+		d.Rules, names = append(d.Rules, r), append(names, r.Name)
+	}
+	w := newWorld(t, &d)
+	r := w.take(plans.Request{Key: "k", Rules: names, Route: strings.Repeat("r", plans.MaxRoute), Cost: 1, Reserve: true})
+	if n := len(r.Reservation) * 4 / 3; n > 3900 {
+		t.Errorf("%d characters", n)
+	}
+	if s, err := w.Settle(t.Context(), r.Reservation, 0); err != nil || !s.Settled || s.Limits[15].Remaining() != 1<<40 {
+		t.Errorf("%+v, %v", s, err)
 	}
 }

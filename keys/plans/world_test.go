@@ -38,11 +38,7 @@ func newWorld(t *testing.T, d *plans.Definition) *world {
 
 func (w *world) over(store plans.Store, d *plans.Definition) *world {
 	w.t.Helper()
-	pepper, err := keys.NewPepper(make([]byte, 32), "plans")
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	w.Taker = plans.NewTaker(plans.Config{Store: store, Sealer: plainSealer{}, Pepper: pepper, Now: func() int64 { return w.now }})
+	w.Taker = plans.NewTaker(plans.Config{Store: store, Sealer: plainSealer{}, Hash: hash, Now: func() int64 { return w.now }})
 	w.load(d)
 	return w
 }
@@ -94,3 +90,5 @@ func isFault(err error, field string) bool {
 	}
 	return false
 }
+
+func hash(d plans.Digest) keys.Account { return keys.Account(d[:16]) }
