@@ -34,6 +34,21 @@ func serveBare(addr string) int {
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(&answer)
 	})
+	body := []byte(rangeBody())
+	r.Get("/v1/breached/range/{prefix}", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/plain")
+		w.Header().Set("Content-Length", fmt.Sprint(len(body)))
+		_, _ = w.Write(body)
+	})
+	r.Post("/v1/breached/check", func(w http.ResponseWriter, r *http.Request) {
+		var q struct{ SHA1 string }
+		if err := json.NewDecoder(r.Body).Decode(&q); err != nil || q.SHA1 == "" {
+			http.Error(w, "bad request", http.StatusBadRequest)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(&client.BreachedVerdict{Breached: true, Count: 1, Complete: true})
+	})
 	if err := http.ListenAndServe(addr, r); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
