@@ -48,8 +48,8 @@ func decode[T any](w http.ResponseWriter, r *http.Request) (*T, error) {
 // saysJSON accepts no Content-Type as well, since a request can mean nothing else.
 func saysJSON(r *http.Request) bool {
 	types := r.Header.Values("Content-Type")
-	if len(types) == 0 {
-		return true
+	if len(types) == 0 || len(types) == 1 && types[0] == "application/json" {
+		return true // nearly all: nothing to parse
 	}
 	t, _, err := mime.ParseMediaType(types[0])
 	return len(types) == 1 && err == nil && t == "application/json"

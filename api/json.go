@@ -4,8 +4,6 @@ import (
 	"context"
 	"net/http"
 	"time"
-
-	"github.com/go-json-experiment/json"
 )
 
 // carryOut bounds one request once it is read. It is no deadline for the
@@ -54,11 +52,17 @@ func (s *service) fail(w http.ResponseWriter, r *http.Request, err error) {
 
 // writeJSON writes slices that are nil as [] (json v2 does): an array is never null.
 func writeJSON(w http.ResponseWriter, status int, mediaType string, v any) {
-	body, err := json.Marshal(v)
+	kept := bodies.Get().(*[]byte)
+	body, err := appendJSON((*kept)[:0], v)
 	if err != nil {
 		panic(err) // our own types only
 	}
+	body = append(body, '\n')
 	w.Header().Set("Content-Type", mediaType)
 	w.WriteHeader(status)
-	_, _ = w.Write(append(body, '\n'))
+	_, _ = w.Write(body)
+	if cap(body) <= longestKept {
+		*kept = body
+		bodies.Put(kept)
+	}
 }

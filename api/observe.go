@@ -2,6 +2,7 @@ package api
 
 import (
 	"fmt"
+	"log/slog"
 	"net/http"
 	"runtime"
 	"runtime/debug"
@@ -29,6 +30,9 @@ func (s *service) observe(next http.Handler) http.Handler {
 			route, took := routeOf(r), time.Since(begun)
 			s.Observer.Answered(route, answer.status, took)
 			// No path, query, header or body: names and tokens travel in them.
+			if !s.Log.Enabled(r.Context(), slog.LevelDebug) {
+				return // its arguments are not free
+			}
 			s.Log.Debug("answered", "route", route, "status", answer.status, "took", took)
 		}()
 		next.ServeHTTP(answer, r)
