@@ -52,6 +52,10 @@ type metrics struct {
 	requests                                     *prometheus.CounterVec
 	request                                      *prometheus.HistogramVec
 
+	// Series that every request counts in, found once.
+	decided  [2]prometheus.Observer // not degraded, degraded
+	answered map[string]answered    // by route
+
 	messages, answers *prometheus.CounterVec
 
 	lookups, corpusReloads                                *prometheus.CounterVec
@@ -63,10 +67,16 @@ type metrics struct {
 	loaded      prometheus.Gauge
 }
 
+// answered are a route's series: by class of status, from 2xx on, and how long.
+type answered struct {
+	classes [4]prometheus.Counter
+	took    prometheus.Observer
+}
+
 // newMetrics registers everything. Every child that can be known is made at
 // once, so that rate() starts from a zero and not from a gap.
 func newMetrics(p *escalation.Policy, native bool) *metrics {
-	m := &metrics{registry: prometheus.NewRegistry()}
+	m := &metrics{registry: prometheus.NewRegistry(), answered: map[string]answered{}}
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 		m.registry.MustRegister(v)
@@ -115,12 +125,13 @@ func newMetrics(p *escalation.Policy, native bool) *metrics {
 	info.Set(1)
 	m.registry.MustRegister(info, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 
-	for _, d := range []string{"true", "false"} {
-		m.decision.WithLabelValues(d)
-	}
+	m.decided = [2]prometheus.Observer{m.decision.WithLabelValues("false"), m.decision.WithLabelValues("true")}
 	for r := range routes {
-		m.request.WithLabelValues(r)
-		each(func(s string) { m.requests.WithLabelValues(r, s) }, "2xx", "3xx", "4xx", "5xx")
+		a := answered{took: m.request.WithLabelValues(r)}
+		for i := range a.classes {
+			a.classes[i] = m.requests.WithLabelValues(r, strconv.Itoa(2+i)+"xx")
+		}
+		m.answered[r] = a
 	}
 	for p := range providers {
 		each(func(r string) { m.answers.WithLabelValues(p, r) }, "right", "wrong", "unsure", "misconfigured")
@@ -148,24 +159,32 @@ func (m *metrics) watchTwin(twin *keys.Memory) {
 func (m *metrics) Attempt(v *escalation.Verdict, took time.Duration) {
 	w := m.words.Load()
 	realm, flow := pick(w.realms, v.Realm), pick(w.flows, v.Flow)
-	m.attempts.WithLabelValues(realm, flow, pick(actions, string(v.Action))).Inc()
+	s := w.seriesOf(m, v)
+	if c, ok := s.attempts[v.Action]; ok {
+		c.Inc()
+	} else {
+		m.attempts.WithLabelValues(realm, flow, other).Inc()
+	}
 	if v.Shadow {
 		m.would.WithLabelValues(realm, flow, pick(actions, string(v.Would))).Inc()
 	}
 	for _, r := range v.Reasons {
 		m.reasons.WithLabelValues(realm, flow, pick(w.reasons, r)).Inc()
 	}
-	m.trust.WithLabelValues(realm, flow, trustOf(v)).Inc()
+	s.trust[trustOf(v)].Inc()
 	if v.ProofError != "" {
 		m.proofErrors.WithLabelValues(realm, flow, pick(proofErrors, string(v.ProofError))).Inc()
 	}
 	for i := range v.Tiers {
 		w.level(flow, &v.Tiers[i])
 	}
-	m.decision.WithLabelValues(strconv.FormatBool(v.Degraded)).Observe(took.Seconds())
 	if v.Degraded {
+		m.decided[1].Observe(took.Seconds())
 		m.degraded.Set(1)
-	} else if len(v.Tiers) > 0 { // a flood's answer never asked the store
+		return
+	}
+	m.decided[0].Observe(took.Seconds())
+	if len(v.Tiers) > 0 { // a flood's answer never asked the store
 		m.degraded.Set(0)
 	}
 }
@@ -179,6 +198,9 @@ func trustOf(v *escalation.Verdict) string {
 	}
 	return "none"
 }
+
+// trusts are what trustOf returns.
+var trusts = []string{"device", "place", "none"}
 
 // Outcome counts one reported outcome.
 func (m *metrics) Outcome(r *escalation.Recorded, took time.Duration) {
@@ -202,13 +224,12 @@ func (m *metrics) Outcome(r *escalation.Recorded, took time.Duration) {
 
 // Answered counts one HTTP answer.
 func (m *metrics) Answered(route string, status int, took time.Duration) {
-	route = pick(routes, route)
-	class := "5xx"
+	a, class := m.answered[pick(routes, route)], 5
 	if status >= 200 && status < 500 {
-		class = strconv.Itoa(status/100) + "xx"
+		class = status / 100
 	}
-	m.requests.WithLabelValues(route, class).Inc()
-	m.request.WithLabelValues(route).Observe(took.Seconds())
+	a.classes[class-2].Inc()
+	a.took.Observe(took.Seconds())
 }
 
 // delivered counts one message; err is nil when it was delivered.
@@ -264,13 +285,11 @@ func (m *metrics) setPolicy(p *escalation.Policy) {
 		}
 		for flow := range w.flows {
 			for a := range actions {
-				m.attempts.WithLabelValues(realm, flow, a)
 				m.would.WithLabelValues(realm, flow, a)
 			}
 			for r := range w.reasons {
 				m.reasons.WithLabelValues(realm, flow, r)
 			}
-			each(func(t string) { m.trust.WithLabelValues(realm, flow, t) }, "device", "place", "none")
 			for e := range proofErrors {
 				m.proofErrors.WithLabelValues(realm, flow, e)
 			}

@@ -26,6 +26,35 @@ var (
 type vocabulary struct {
 	realms, flows, reasons map[string]bool
 	levels                 map[levelKey]level
+	series                 map[seriesKey]series
+}
+
+type seriesKey struct{ realm, flow string }
+
+// series are those of every attempt in a flow, found once.
+type series struct {
+	attempts map[escalation.Action]prometheus.Counter
+	trust    map[string]prometheus.Counter
+}
+
+func newSeries(m *metrics, k seriesKey) series {
+	s := series{map[escalation.Action]prometheus.Counter{}, map[string]prometheus.Counter{}}
+	for _, a := range escalation.Actions {
+		s.attempts[a] = m.attempts.WithLabelValues(k.realm, k.flow, string(a))
+	}
+	for _, t := range trusts {
+		s.trust[t] = m.trust.WithLabelValues(k.realm, k.flow, t)
+	}
+	return s
+}
+
+// seriesOf are those of a verdict. Only one that was decided under a policy since
+// replaced can name what is not in this one.
+func (w *vocabulary) seriesOf(m *metrics, v *escalation.Verdict) series {
+	if s, ok := w.series[seriesKey{v.Realm, v.Flow}]; ok {
+		return s
+	}
+	return newSeries(m, seriesKey{pick(w.realms, v.Realm), pick(w.flows, v.Flow)})
 }
 
 type levelKey struct{ flow, tier, limit string }
@@ -38,9 +67,13 @@ type level struct {
 }
 
 func newVocabulary(p *escalation.Policy, m *metrics) *vocabulary {
-	w := &vocabulary{realms: map[string]bool{}, flows: set(escalation.Flows...), reasons: set(ownReasons...), levels: map[levelKey]level{}}
+	w := &vocabulary{realms: map[string]bool{}, flows: set(escalation.Flows...), reasons: set(ownReasons...), levels: map[levelKey]level{}, series: map[seriesKey]series{}}
 	for name, realm := range p.Realms {
 		w.realms[name] = true
+		for flow := range w.flows {
+			k := seriesKey{name, flow}
+			w.series[k] = newSeries(m, k)
+		}
 		for flow, f := range realm.Flows {
 			for _, l := range f.Limits {
 				w.reasons[l.Tier+"."+l.Name] = true
