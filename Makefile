@@ -5,14 +5,15 @@
 GO       ?= go
 FUZZTIME ?= 20s
 SOAK     ?= 20
+OUTAGE   ?= 1m
 ARGS     ?=
 
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: help run demo build test race fuzz soak bench lint fmt
+.PHONY: help run demo build test test-kafka race fuzz soak bench lint fmt
 
 help: ## say what each target does
-	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 10
+	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 10
 
 run: need-go ## start guardd on 127.0.0.1:8080 with no configuration (ARGS="--shadow" adds flags)
 	$(GO) run ./cmd/guardd serve $(ARGS)
@@ -26,6 +27,9 @@ build: need-go ## build bin/guardd
 test: need-go need-redis need-chromium need-npm ## run every test, those against a real redis-server and in a real browser too
 	$(GO) test ./...
 	cd bench && $(GO) test -mod=mod ./...
+
+test-kafka: need-go need-kafka ## the tests of the event bus against a real Apache Kafka, killed and hung for OUTAGE (1m)
+	GUARDD_KAFKA="$$(scripts/kafka.sh)" GUARDD_TEST_OUTAGE=$(OUTAGE) $(GO) test -v -count=1 -timeout 15m ./aggregate/kafkabus/...
 
 race: need-go need-cc need-redis need-chromium need-npm ## the same under the race detector
 	$(GO) test -race -timeout 30m ./...
@@ -51,6 +55,6 @@ lint: need-go ## formatting, vet, staticcheck, a tidy go.mod
 fmt: need-go ## format the code
 	gofmt -w .
 
-.PHONY: need-go need-redis need-chromium need-npm need-cc
-need-go need-redis need-chromium need-npm need-cc: need-%:
+.PHONY: need-go need-redis need-chromium need-npm need-cc need-kafka
+need-go need-redis need-chromium need-npm need-cc need-kafka: need-%:
 	@GO=$(GO) scripts/need.sh $*

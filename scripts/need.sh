@@ -1,5 +1,5 @@
 #!/bin/sh
-# need.sh go|redis|chromium|npm|cc: make sure that a tool is there. Where apt-get can be used
+# need.sh go|redis|chromium|npm|cc|kafka: make sure that a tool is there. Where apt-get can be used
 # (Debian, as root) it is installed; elsewhere the command to type is printed.
 set -eu
 
@@ -45,8 +45,17 @@ npm)
 cc)
 	command -v "${CC:-cc}" >/dev/null || install build-essential gcc
 	;;
+kafka)
+	# scripts/kafka.sh fetches it; what it takes is Maven, which brings a Java, and
+	# a Java of 17 or newer.
+	command -v mvn >/dev/null || install maven maven
+	java=$(java -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p')
+	if [ "${java:-0}" -lt 17 ]; then
+		install default-jre-headless openjdk
+	fi
+	;;
 *)
-	echo "usage: need.sh go|redis|chromium|npm|cc" >&2
+	echo "usage: need.sh go|redis|chromium|npm|cc|kafka" >&2
 	exit 2
 	;;
 esac

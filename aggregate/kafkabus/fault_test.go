@@ -1,0 +1,398 @@
+package kafkabus
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/guardd/guardd/aggregate"
+	"github.com/guardd/guardd/aggregate/kafkabus/kafkatest"
+	"github.com/guardd/guardd/keys/keystest/daemon"
+)
+
+// outage is how long a broker is away: GUARDD_TEST_OUTAGE, else so short that it
+// shows the way and no more.
+func outage(t *testing.T) time.Duration {
+	t.Helper()
+	text := os.Getenv("GUARDD_TEST_OUTAGE")
+	if text == "" {
+		return time.Second
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// load publishes numbered messages until told to stop, each until it is written,
+// as a publisher does: an error means that nobody knows.
+type load struct {
+	published atomic.Int64
+	repeated  atomic.Int64
+	stop      chan struct{}
+	done      chan struct{}
+}
+
+func startLoad(b *Bus) *load {
+	l := &load{stop: make(chan struct{}), done: make(chan struct{})}
+	go func() {
+		defer close(l.done)
+		for n := 0; ; n += 20 {
+			select {
+			case <-l.stop:
+				return
+			case <-time.After(5 * time.Millisecond):
+			}
+			for {
+				ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+				err := b.Publish(ctx, aggregate.TopicEvents, numbered(n, 20))
+				cancel()
+				if err == nil {
+					break
+				}
+				l.repeated.Add(1)
+				time.Sleep(100 * time.Millisecond)
+			}
+			l.published.Add(20)
+		}
+	}()
+	return l
+}
+
+// end stops the load and says how many messages were written.
+func (l *load) end() int {
+	close(l.stop)
+	<-l.done
+	return int(l.published.Load())
+}
+
+// more waits until the load has had n more messages written.
+func (l *load) more(n int64) {
+	for want := l.published.Load() + n; l.published.Load() < want; {
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// Nothing is lost, whatever happens to the broker while events flow; what comes
+// twice is told by what it is.
+func TestNothingIsLost(t *testing.T) {
+	for _, row := range []struct {
+		name string
+		do   func(t *testing.T, s *kafkatest.Server, l *load, prefix string)
+	}{
+		{"the broker is killed and comes back", func(t *testing.T, s *kafkatest.Server, _ *load, _ string) {
+			s.Kill()
+			time.Sleep(outage(t))
+			if err := s.Restart(); err != nil {
+				t.Fatal(err)
+			}
+		}},
+		{"the broker hangs", func(t *testing.T, s *kafkatest.Server, _ *load, _ string) {
+			s.Pause()
+			time.Sleep(outage(t))
+			s.Resume()
+		}},
+		{"partitions are added", func(t *testing.T, s *kafkatest.Server, _ *load, prefix string) {
+			if err := s.AddPartitions(prefix+"events", 9); err != nil {
+				t.Fatal(err)
+			}
+		}},
+		{"a second member comes and goes", func(t *testing.T, s *kafkatest.Server, _ *load, prefix string) {
+			// It takes over partitions and hands them back, having read nothing for
+			// good: its handlers' windows are open to the end.
+			b := open(t, s, func(c *Config) { c.Prefix = prefix })
+			opened, ctx := make(chan int, 64), context.Background()
+			ctx, stop := context.WithCancel(ctx)
+			ended := make(chan error, 1)
+			go func() {
+				ended <- b.Consume(ctx, aggregate.TopicEvents, "g", func(p int) aggregate.Handler {
+					opened <- p
+					return keeper{}
+				})
+			}()
+			<-opened
+			stop()
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			s, p := kafkatest.Start(t, kafkatest.Options{}), prefix()
+			b := open(t, s, func(c *Config) { c.Prefix, c.Partitions = p, 4 })
+			got := consume(t, b, "g")
+			l := startLoad(b)
+			l.more(200)
+			row.do(t, s, l, p)
+			l.more(400)
+			n := l.end()
+			got.await(t, n)
+			got.end(t)
+			t.Logf("%d messages came, %d of them again; %d publications were repeated", n, got.repeats(), l.repeated.Load())
+		})
+	}
+}
+
+// keeper is a handler that needs everything that it was given.
+type keeper struct{}
+
+func (keeper) Handle(aggregate.Message) error { return nil }
+func (keeper) Behind() int64                  { return 0 }
+func (keeper) Close()                         {}
+
+// What is published ends with the caller's patience, whatever the broker does.
+func TestPublishGivesUpOnABrokerThatHangs(t *testing.T) {
+	s, p := kafkatest.Start(t, kafkatest.Options{}), prefix()
+	b := open(t, s, func(c *Config) { c.Prefix = p })
+	publishN(t, b, 0, 10)
+	s.Pause()
+	for range 5 {
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		if err := b.Publish(ctx, aggregate.TopicEvents, numbered(10, 10)); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a broker that hangs: %v", err)
+		}
+		cancel()
+	}
+	s.Resume()
+	got := consume(t, b, "g")
+	publishN(t, b, 20, 10) // waits for what went on by itself
+	for got.has() < 20 {
+		<-got.change
+	}
+	got.end(t)
+	if again := got.repeats(); again > 10 {
+		t.Errorf("%d messages came again: more than one write was under way", again)
+	}
+}
+
+func TestTopicsAreMadeOnceTheyAreMissed(t *testing.T) {
+	s, p := kafkatest.Start(t, kafkatest.Options{}), prefix()
+	b := open(t, s, func(c *Config) { c.Prefix, c.Partitions, c.times.partitions = p, 3, 200*time.Millisecond })
+	got := consume(t, b, "g") // before anybody made a topic
+	publishN(t, b, 0, 360)
+	got.await(t, 360)
+	if at, err := s.Committed("g", p+"events"); err != nil || len(at) > 3 {
+		t.Errorf("positions %v, %v: the topic was not made with three partitions", at, err)
+	}
+	if err := s.DeleteTopics(p+"events", p+"findings", p+"dead"); err != nil {
+		t.Fatal(err)
+	}
+	for { // in between it is unknown, and made again
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		err := b.Publish(ctx, aggregate.TopicEvents, numbered(0, 10))
+		cancel()
+		if err == nil {
+			break
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	got.end(t)
+	again := consume(t, b, "g") // whose positions are beyond the ends of the new logs
+	again.await(t, 10)
+	again.end(t)
+}
+
+func TestWhatCannotBeMadeIsSaid(t *testing.T) {
+	s, p := kafkatest.Start(t, kafkatest.Options{}), prefix()
+	b := open(t, s, func(c *Config) { c.Prefix, c.Replication = p, 3 })
+	err := b.Check(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "topic "+p+"events does not exist and cannot be created: ") {
+		t.Errorf("three copies on one broker: %v", err)
+	}
+	port, err := daemon.FreePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	nobody := open(t, s, func(c *Config) { c.Brokers = []string{fmt.Sprint("127.0.0.1:", port)} })
+	if err := nobody.Check(t.Context()); err == nil || !strings.Contains(err.Error(), "no broker of [127.0.0.1:") {
+		t.Errorf("where nobody listens: %v", err)
+	}
+	if n := nobody.Stats().Errors[opTopics]; n != 1 {
+		t.Errorf("%d failures are counted, not 1", n)
+	}
+}
+
+func TestTLSAndSASL(t *testing.T) {
+	s := kafkatest.Start(t, kafkatest.Options{Secure: true})
+	for _, mechanism := range Mechanisms {
+		t.Run(mechanism, func(t *testing.T) {
+			p := prefix()
+			b := open(t, s, func(c *Config) { c.Prefix, c.SASL.Mechanism = p, mechanism })
+			got := consume(t, b, "g-"+mechanism)
+			publishN(t, b, 0, 10)
+			got.await(t, 10)
+			got.end(t)
+		})
+	}
+	for name, change := range map[string]func(*Config){
+		"wrong password": func(c *Config) { c.SASL.Password = "another" },
+		"no user":        func(c *Config) { c.SASL = SASL{} },
+		"in clear":       func(c *Config) { c.TLS = nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			if err := open(t, s, change).Check(ctx); err == nil {
+				t.Error("got in")
+			}
+		})
+	}
+}
+
+// A member that is killed says nothing: its partitions go to another when its
+// session has ended, and what it had not done with comes again.
+func TestAnotherTakesOverFromAKilledProcess(t *testing.T) {
+	s, p := kafkatest.Start(t, kafkatest.Options{}), prefix()
+	b := open(t, s, func(c *Config) { c.Prefix, c.Partitions = p, 4 })
+	publishN(t, b, 0, 100)
+	child := exec.Command(os.Args[0], "-test.run=^TestChild$")
+	child.Env = append(os.Environ(), "GUARDD_TEST_CHILD="+s.Addr()+" "+p)
+	child.SysProcAttr = daemon.DieWithParent()
+	out, err := child.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	for lines := bufio.NewScanner(out); seen < 100 && lines.Scan(); {
+		if strings.HasPrefix(lines.Text(), "handled ") {
+			seen++
+		}
+	}
+	if seen < 100 {
+		t.Fatalf("the other process handled %d of 100", seen)
+	}
+	if err := child.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = child.Wait() // it was killed
+	killed := time.Now()
+	got := consume(t, b, "g")
+	publishN(t, b, 100, 100)
+	got.await(t, 200) // the window of the killed one was open to the end
+	t.Logf("handed over %v after the kill", time.Since(killed).Round(10*time.Millisecond))
+	got.end(t)
+}
+
+// TestChild is the process that the test above kills.
+func TestChild(t *testing.T) {
+	args := strings.Fields(os.Getenv("GUARDD_TEST_CHILD"))
+	if len(args) != 2 {
+		return // not asked for
+	}
+	b, err := Open(Config{Brokers: args[:1], Prefix: args[1], times: newTimes()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = b.Consume(t.Context(), aggregate.TopicEvents, "g", func(int) aggregate.Handler { return printer{} })
+	t.Fatal("it was to be killed: ", err)
+}
+
+type printer struct{ keeper }
+
+func (printer) Handle(m aggregate.Message) error {
+	_, err := fmt.Printf("handled %s\n", m.Value)
+	return err
+}
+
+// Commits of a generation that is over must fail, or a member that had been away
+// would move the positions of whoever has its partitions by now.
+func TestAnOldGenerationCommitsNothing(t *testing.T) {
+	s, p := kafkatest.Start(t, kafkatest.Options{}), prefix()
+	b := open(t, s, func(c *Config) { c.Prefix, c.Partitions = p, 1 })
+	publishN(t, b, 0, 10)
+	topic := b.name(aggregate.TopicEvents)
+	group := func() *kafka.ConsumerGroup {
+		cg, err := kafka.NewConsumerGroup(kafka.ConsumerGroupConfig{ID: "g", Brokers: b.c.Brokers, Topics: []string{topic},
+			HeartbeatInterval: 100 * time.Millisecond, JoinGroupBackoff: 100 * time.Millisecond})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return cg
+	}
+	next := func(cg *kafka.ConsumerGroup) *kafka.Generation {
+		for {
+			gen, err := cg.Next(t.Context())
+			if err == nil {
+				return gen
+			}
+			t.Log(err) // the coordinator is being made
+		}
+	}
+	first := group()
+	defer first.Close()
+	old := next(first)
+	second := group()
+	defer second.Close()
+	next(second)
+	m := &member{b: b, topic: aggregate.TopicEvents, group: "g"}
+	at := &partition{topic: aggregate.TopicEvents, id: 0, handler: &collector{next: 10}, next: 10}
+	m.commit(old, at)
+	if b.Stats().Errors[opCommit] != 1 || at.committed != 0 {
+		t.Errorf("an old generation committed: %d failures, position %d", b.Stats().Errors[opCommit], at.committed)
+	}
+	if stored, err := s.Committed("g", topic); err != nil || len(stored) != 0 {
+		t.Errorf("stored: %v, %v", stored, err)
+	}
+}
+
+// A reader that gets nothing although there is something is replaced, and its
+// group's membership with it.
+func TestAStallIsNoticed(t *testing.T) {
+	s, p := kafkatest.Start(t, kafkatest.Options{}), prefix()
+	if s.Fake() == nil {
+		t.Skip("only kfake can be made to hold back what it has")
+	}
+	b := open(t, s, func(c *Config) {
+		c.Prefix, c.Partitions = p, 1
+		c.times.look, c.times.stall, c.times.fetch, c.times.pause = 50*time.Millisecond, 300*time.Millisecond, 300*time.Millisecond, 50*time.Millisecond
+	})
+	got := consume(t, b, "g")
+	publishN(t, b, 0, 10)
+	got.await(t, 10)
+	var held atomic.Bool
+	held.Store(true)
+	s.Fake().ControlKey(1, func(r kmsg.Request) (kmsg.Response, error, bool) {
+		s.Fake().KeepControl()
+		if !held.Load() {
+			return nil, nil, false
+		}
+		in := r.(*kmsg.FetchRequest)
+		out := in.ResponseKind().(*kmsg.FetchResponse)
+		for _, t := range in.Topics {
+			topic := kmsg.NewFetchResponseTopic()
+			topic.Topic = t.Topic
+			for _, p := range t.Partitions {
+				part := kmsg.NewFetchResponseTopicPartition()
+				part.Partition, part.HighWatermark = p.Partition, 10
+				topic.Partitions = append(topic.Partitions, part)
+			}
+			out.Topics = append(out.Topics, topic)
+		}
+		time.Sleep(20 * time.Millisecond) // as a broker that waits for more
+		return out, nil, true
+	})
+	publishN(t, b, 10, 10)
+	for b.Stats().Rebuilt == 0 {
+		time.Sleep(10 * time.Millisecond)
+	}
+	if at := b.Stats().Partitions; len(at) > 0 && at[0].Lag == 0 && got.has() < 20 {
+		t.Errorf("ten messages are due, and the lag is %+v", at)
+	}
+	held.Store(false)
+	got.await(t, 20)
+	got.end(t)
+}
