@@ -15,6 +15,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/guardd/guardd/aggregate/kafkabus"
 	"github.com/guardd/guardd/escalation"
 	"github.com/guardd/guardd/keys"
 	"github.com/guardd/guardd/keys/redisstore"
@@ -48,6 +49,8 @@ type config struct {
 
 	Breached breachedConfig `yaml:"breached"`
 
+	Kafka kafkaConfig `yaml:"kafka"`
+
 	Policy string                       `yaml:"policy"`
 	Realms map[string]*escalation.Realm `yaml:"realms"`
 
@@ -55,6 +58,8 @@ type config struct {
 	policy *escalation.Policy
 	// secrets are those of SecretFile; nil where there is none.
 	secrets *escalation.Secrets
+	// kafka is Kafka, with its files read; nil where there are no brokers.
+	kafka *kafkabus.Config
 	// reach is by realm of policy.
 	reach map[string]reach
 	// warnings are for the log: nothing that keeps guardd from running.
@@ -82,6 +87,7 @@ func defaults() *config {
 		Drain:         duration(10 * time.Second),
 		Log:           logConfig{Level: logLevel(slog.LevelInfo), Format: "auto"},
 		Breached:      defaultBreached(),
+		Kafka:         defaultKafka(),
 	}
 }
 
@@ -116,6 +122,7 @@ func (c *config) readFile(file string, bad *faults) error {
 	for i, f := range c.Breached.Files {
 		c.Breached.Files[i] = beside(file, f)
 	}
+	c.Kafka.beside(file)
 	if c.Policy != "" && c.Realms != nil {
 		bad.add("policy", "names a file, but realms are given here too")
 	}
@@ -257,6 +264,7 @@ func (c *config) check(bad *faults) {
 	c.checkListeners(bad)
 	c.checkPublicURL(bad)
 	c.checkKeys(bad)
+	c.checkKafka(bad)
 	c.Breached.check(bad)
 	if c.Redis != "" {
 		if client, err := redisstore.Open(c.Redis, time.Second); err != nil {

@@ -77,6 +77,8 @@ func TestEverySettingIsAKeyOfTheFileUnderTheSameName(t *testing.T) {
 		switch s.flag {
 		case "breached":
 			value = "{files: [7]}"
+		case "kafka":
+			value = "{brokers: [7]}"
 		case "log-level":
 			key, value = "log", "{level: debug}"
 		case "log-format":

@@ -36,6 +36,7 @@ var settings = []struct {
 	{"log-format", "text, json or auto (text on a terminal)", func(c *config) any { return &c.Log.Format }},
 	{"native-histograms", "offer native histograms beside classic ones", func(c *config) any { return &c.NativeHistograms }},
 	{"breached", "`files` of leaked passwords, as guardd breached build makes them, at most one of each kind", func(c *config) any { return (*fileList)(&c.Breached.Files) }},
+	{"kafka", "`brokers` that carry events, as host:port,host:port; none: events stay in this process", func(c *config) any { return (*brokerList)(&c.Kafka.Brokers) }},
 	{"policy", "`file` with the realms: part alone", func(c *config) any { return &c.Policy }},
 }
 

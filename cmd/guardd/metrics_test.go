@@ -18,6 +18,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"github.com/guardd/guardd/aggregate"
+	"github.com/guardd/guardd/aggregate/kafkabus"
 	"github.com/guardd/guardd/escalation"
 	"github.com/guardd/guardd/keys"
 )
@@ -27,6 +29,9 @@ func testMetrics(t *testing.T) *metrics {
 	m := newMetrics(escalation.DefaultPolicy(), false)
 	m.watchTwin(keys.NewMemory(keys.MemoryConfig{Buckets: 64, Marks: 64}))
 	m.watchFleet(nil, nil, nil)
+	m.watchKafka(func() kafkabus.Stats {
+		return kafkabus.Stats{Partitions: []kafkabus.PartitionStats{{Topic: aggregate.TopicEvents}}}
+	})
 	return m
 }
 

@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/guardd/guardd/aggregate"
 	"github.com/guardd/guardd/breached"
 	"github.com/guardd/guardd/escalation"
 	"github.com/guardd/guardd/keys"
@@ -63,7 +64,7 @@ type server struct {
 	challenges     endpoint // without a listener, service serves them
 	draining       atomic.Bool
 	// What has been logged of late.
-	storeLogged, messageLogged, providerLogged seldom
+	storeLogged, messageLogged, providerLogged, kafkaLogged seldom
 	// ready asks the shared store whether it is there.
 	ready func(context.Context) error
 	// With a shared store: this instance's name there, who else lives off it, and
@@ -75,6 +76,8 @@ type server struct {
 	// nobody.
 	corpora  *corpora
 	breached breached.Source
+	// bus carries events, to other instances where it is Kafka's.
+	bus aggregate.Bus
 	// reread loads the configuration again, for a reload.
 	reread func() (*config, error)
 	undo   cleanups

@@ -37,6 +37,9 @@ func (s *server) build() error {
 		return err
 	}
 	s.undo.push(s.closeGuard)
+	if s.bus, err = s.openBus(); err != nil {
+		return err
+	}
 	if err := s.openBreached(); err != nil {
 		return err
 	}
