@@ -98,7 +98,7 @@ func (c *config) checkPublicURL(bad *faults) {
 // their own, so that browsers need not reach /v1.
 func (s *server) openChallenges(service http.Handler) (http.Handler, error) {
 	pages := api.Challenges(api.Config{
-		Challenger: s.guard, PublicURL: s.config.PublicURL, Log: s.log, Observer: s.metrics, Draining: s.draining.Load,
+		Challenger: s.guard, PublicURL: s.config.PublicURL, Log: s.log, Observer: s.observer, Draining: s.draining.Load,
 		Breached: s.breachedAPI(),
 	})
 	if s.config.ChallengeListen == "" {

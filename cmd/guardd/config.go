@@ -49,7 +49,8 @@ type config struct {
 
 	Breached breachedConfig `yaml:"breached"`
 
-	Kafka kafkaConfig `yaml:"kafka"`
+	Kafka  kafkaConfig  `yaml:"kafka"`
+	Events eventsConfig `yaml:"events"`
 
 	Policy string                       `yaml:"policy"`
 	Realms map[string]*escalation.Realm `yaml:"realms"`
@@ -88,6 +89,7 @@ func defaults() *config {
 		Log:           logConfig{Level: logLevel(slog.LevelInfo), Format: "auto"},
 		Breached:      defaultBreached(),
 		Kafka:         defaultKafka(),
+		Events:        defaultEvents(),
 	}
 }
 
@@ -123,6 +125,7 @@ func (c *config) readFile(file string, bad *faults) error {
 		c.Breached.Files[i] = beside(file, f)
 	}
 	c.Kafka.beside(file)
+	c.Events.SpoolDir = beside(file, c.Events.SpoolDir)
 	if c.Policy != "" && c.Realms != nil {
 		bad.add("policy", "names a file, but realms are given here too")
 	}
@@ -265,6 +268,7 @@ func (c *config) check(bad *faults) {
 	c.checkPublicURL(bad)
 	c.checkKeys(bad)
 	c.checkKafka(bad)
+	c.Events.check(bad)
 	c.Breached.check(bad)
 	if c.Redis != "" {
 		if client, err := redisstore.Open(c.Redis, time.Second); err != nil {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/guardd/guardd/aggregate"
+	"github.com/guardd/guardd/api"
 	"github.com/guardd/guardd/breached"
 	"github.com/guardd/guardd/escalation"
 	"github.com/guardd/guardd/keys"
@@ -78,6 +79,8 @@ type server struct {
 	breached breached.Source
 	// bus carries events, to other instances where it is Kafka's.
 	bus aggregate.Bus
+	// observer is told of every answer: metrics, and the publisher of events.
+	observer api.Observer
 	// reread loads the configuration again, for a reload.
 	reread func() (*config, error)
 	undo   cleanups

@@ -40,6 +40,9 @@ func (s *server) build() error {
 	if s.bus, err = s.openBus(); err != nil {
 		return err
 	}
+	if err := s.openEvents(); err != nil {
+		return err
+	}
 	if err := s.openBreached(); err != nil {
 		return err
 	}
@@ -151,7 +154,7 @@ func (s *server) openListeners() (err error) {
 	s.undo.push(s.admin.close)
 
 	service, err := s.openChallenges(api.Service(api.Config{
-		Guard: s.guard, Keys: s.apiKeys(), Log: s.log, Observer: s.metrics, Draining: s.draining.Load,
+		Guard: s.guard, Keys: s.apiKeys(), Log: s.log, Observer: s.observer, Draining: s.draining.Load,
 		Breached: s.breachedAPI(),
 	}))
 	if err != nil {
