@@ -18,6 +18,7 @@ import (
 	"github.com/guardd/guardd/aggregate/kafkabus"
 	"github.com/guardd/guardd/escalation"
 	"github.com/guardd/guardd/keys"
+	"github.com/guardd/guardd/keys/plans"
 	"github.com/guardd/guardd/keys/redisstore"
 )
 
@@ -55,6 +56,10 @@ type config struct {
 	Policy string                       `yaml:"policy"`
 	Realms map[string]*escalation.Realm `yaml:"realms"`
 
+	Limits string `yaml:"limits"`
+
+	// book is the plan limits of the file that Limits names, compiled.
+	book *plans.Book
 	// policy is Realms, or the file that Policy names, checked and complete.
 	policy *escalation.Policy
 	// secrets are those of SecretFile; nil where there is none.
@@ -104,6 +109,7 @@ func load(fl *flags) (*config, error) {
 	fl.lay(c, &bad)
 	c.loadPolicy(fl.config, &bad)
 	c.loadSecrets(&bad)
+	c.loadLimits(&bad)
 	c.check(&bad)
 	return c, bad.err()
 }
@@ -121,6 +127,7 @@ func (c *config) readFile(file string, bad *faults) error {
 	*bad = append(*bad, decode(f, file, c)...)
 	c.SecretFile = beside(file, c.SecretFile)
 	c.Policy = beside(file, c.Policy)
+	c.Limits = beside(file, c.Limits)
 	for i, f := range c.Breached.Files {
 		c.Breached.Files[i] = beside(file, f)
 	}
@@ -245,12 +252,12 @@ func (c *config) loadSecrets(bad *faults) {
 	addPolicyFaults(err, bad)
 }
 
-// differs names the keys, beside the policy's own, whose value is another in b.
+// differs names the keys, beside those of what a reload swaps, whose value is another in b.
 func (c *config) differs(b *config) (names []string) {
 	x, y := reflect.ValueOf(c).Elem(), reflect.ValueOf(b).Elem()
 	for i := range x.NumField() {
 		name := x.Type().Field(i).Tag.Get("yaml")
-		if name == "" || name == "realms" || name == "policy" {
+		if name == "" || name == "realms" || name == "policy" || name == "limits" {
 			continue
 		}
 		if !reflect.DeepEqual(x.Field(i).Interface(), y.Field(i).Interface()) {

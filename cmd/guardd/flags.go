@@ -37,6 +37,7 @@ var settings = []struct {
 	{"native-histograms", "offer native histograms beside classic ones", func(c *config) any { return &c.NativeHistograms }},
 	{"breached", "`files` of leaked passwords, as guardd breached build makes them, at most one of each kind", func(c *config) any { return (*fileList)(&c.Breached.Files) }},
 	{"kafka", "`brokers` that carry events, as host:port,host:port; none: events stay in this process", func(c *config) any { return (*brokerList)(&c.Kafka.Brokers) }},
+	{"limits", "`file` of plan limits: rules, plans and keys of a general API", func(c *config) any { return &c.Limits }},
 	{"policy", "`file` with the realms: part alone", func(c *config) any { return &c.Policy }},
 }
 

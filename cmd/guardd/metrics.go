@@ -58,6 +58,7 @@ type metrics struct {
 
 	messages, answers *prometheus.CounterVec
 
+	takes                                                 *prometheus.CounterVec
 	lookups, corpusReloads                                *prometheus.CounterVec
 	corpusRows, corpusDate, corpusComplete, corpusDamaged *prometheus.GaugeVec
 
@@ -118,6 +119,7 @@ func newMetrics(p *escalation.Policy, native bool) *metrics {
 	m.loaded = gauge("guardd_policy_loaded_timestamp_seconds", "When the policy in force was loaded.")
 
 	m.registerCorpora(counter)
+	m.registerTakes(counter)
 
 	b := buildInfo()
 	info := prometheus.NewGauge(prometheus.GaugeOpts{Name: "guardd_build_info", Help: "What this binary was built from. Always 1.",

@@ -19,6 +19,7 @@ import (
 	"github.com/guardd/guardd/breached"
 	"github.com/guardd/guardd/escalation"
 	"github.com/guardd/guardd/keys"
+	"github.com/guardd/guardd/keys/plans"
 )
 
 // serveCommand runs until ctx ends or SIGTERM or SIGINT comes. SIGHUP reloads the policy.
@@ -60,6 +61,8 @@ type server struct {
 	log     *slog.Logger
 	metrics *metrics
 	guard   *escalation.Guard
+	secrets *escalation.Secrets
+	limits  *plans.Taker
 
 	service, admin endpoint
 	challenges     endpoint // without a listener, service serves them
@@ -186,7 +189,11 @@ func (s *server) swapPolicy(c *config) error {
 	if err != nil {
 		return err
 	}
-	return s.guard.Reload(c.policy, deliver, providers)
+	if err := s.guard.Reload(c.policy, deliver, providers); err != nil {
+		return err
+	}
+	s.limits.Swap(c.book)
+	return nil
 }
 
 // readiness is what /readyz says: decisions are possible unless draining, with the shared

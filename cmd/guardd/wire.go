@@ -37,6 +37,7 @@ func (s *server) build() error {
 		return err
 	}
 	s.undo.push(s.closeGuard)
+	s.openLimits(store)
 	if s.bus, err = s.openBus(); err != nil {
 		return err
 	}
@@ -55,6 +56,7 @@ type store interface {
 	keys.Records
 	keys.Tallies
 	keys.Codes
+	keys.Settler
 }
 
 // openStore returns the embedded twin, or Redis with the twin behind it. It
@@ -110,6 +112,7 @@ func (s *server) openGuard(st store) (*escalation.Guard, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.secrets = secrets
 	if s.config.Shadow {
 		s.log.Warn("shadow mode: every attempt is allowed, would says what it would have been")
 	}
@@ -155,7 +158,7 @@ func (s *server) openListeners() (err error) {
 
 	service, err := s.openChallenges(api.Service(api.Config{
 		Guard: s.guard, Keys: s.apiKeys(), Log: s.log, Observer: s.observer, Draining: s.draining.Load,
-		Breached: s.breachedAPI(),
+		Breached: s.breachedAPI(), Limits: s.limits,
 	}))
 	if err != nil {
 		return err

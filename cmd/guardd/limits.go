@@ -1,0 +1,44 @@
+package main
+
+import (
+	"os"
+
+	"github.com/guardd/guardd/keys"
+	"github.com/guardd/guardd/keys/plans"
+)
+
+// loadLimits reads and compiles the file of plan limits; without one there are
+// none. At start and at a reload a fault refuses the whole file.
+func (c *config) loadLimits(bad *faults) {
+	var d plans.Definition
+	if c.Limits != "" {
+		f, err := os.Open(c.Limits)
+		if err != nil {
+			bad.add("limits", "%v", err)
+			return
+		}
+		defer f.Close()
+		if wrong := decode(f, c.Limits, &d); len(wrong) > 0 {
+			*bad = append(*bad, wrong...)
+			return
+		}
+	}
+	book, wrong := plans.Compile(&d, c.Limits, nil)
+	for _, f := range wrong {
+		bad.add(f.Field, "%s (in %s)", f.Reason, c.Limits)
+	}
+	c.book = book
+}
+
+// openLimits makes what decides about plan limits.
+func (s *server) openLimits(st store) {
+	s.limits = plans.NewTaker(plans.Config{
+		Store: st, Sealer: s.secrets.Reservations(), Instance: s.instance,
+		Hash:     func(d plans.Digest) keys.Account { return s.guard.CallerHash(d) },
+		Recorder: func(_ *plans.Request, d *plans.Decision) { s.metrics.took(d) },
+	})
+	s.limits.Swap(s.config.book)
+	if rules, ps, ks := s.config.book.Sizes(); rules > 0 {
+		s.log.Info("plan limits in force", "file", s.config.Limits, "rules", rules, "plans", ps, "keys", ks)
+	}
+}
