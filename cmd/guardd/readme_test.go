@@ -101,7 +101,11 @@ func TestReadmeConfigurationLoads(t *testing.T) {
 		if err := os.WriteFile(file, []byte(yaml), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := loadWith(t, "", nil, "--config", file); err != nil {
+		as := "--config"
+		if strings.HasPrefix(yaml, "rules:") {
+			as = "--limits"
+		}
+		if _, err := loadWith(t, "", nil, as, file); err != nil {
 			t.Errorf("%v in\n%s", err, yaml)
 		}
 	}
