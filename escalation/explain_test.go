@@ -112,7 +112,7 @@ func TestAnExplanationIsWhatTheNextAttemptGets(t *testing.T) {
 				devices[account] = w.report(v.Attempt, account, "success", s.Device).Device
 			}
 			if v.Action != ActionAllow && r.IntN(8) == 0 {
-				proved[w.tryAChange(r, s, x)]++
+				proved[w.tryAChange(r, s)]++
 			}
 			switch r.IntN(60) {
 			case 0:
@@ -159,9 +159,9 @@ func TestAnExplanationIsWhatTheNextAttemptGets(t *testing.T) {
 func (x *Explanation) rung() int { return slices.Index(Actions, x.Action) }
 
 // tryAChange does one of the things that are said to bring allow.
-func (w *world) tryAChange(r *rand.Rand, s Subject, x *Explanation) string {
+func (w *world) tryAChange(r *rand.Rand, s Subject) string {
 	w.Helper()
-	x = w.explain(s)
+	x := w.explain(s)
 	if len(x.Changes) == 0 {
 		if x.Action != ActionAllow && !(x.List != nil && x.List.Policy) {
 			w.Fatalf("nothing changes %+v", x)
