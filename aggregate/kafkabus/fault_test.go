@@ -89,26 +89,29 @@ func (l *load) more(n int64) {
 func TestNothingIsLost(t *testing.T) {
 	for _, row := range []struct {
 		name string
-		do   func(t *testing.T, s *kafkatest.Server, l *load, prefix string)
+		do   func(t *testing.T, s *kafkatest.Server, l *load, got *consumed, prefix string)
 	}{
-		{"the broker is killed and comes back", func(t *testing.T, s *kafkatest.Server, _ *load, _ string) {
+		{"the broker is killed and comes back", func(t *testing.T, s *kafkatest.Server, _ *load, _ *consumed, _ string) {
 			s.Kill()
 			time.Sleep(outage(t))
 			if err := s.Restart(); err != nil {
 				t.Fatal(err)
 			}
 		}},
-		{"the broker hangs", func(t *testing.T, s *kafkatest.Server, _ *load, _ string) {
+		{"the broker hangs", func(t *testing.T, s *kafkatest.Server, _ *load, _ *consumed, _ string) {
 			s.Pause()
 			time.Sleep(outage(t))
 			s.Resume()
 		}},
-		{"partitions are added", func(t *testing.T, s *kafkatest.Server, _ *load, prefix string) {
+		{"partitions are added", func(t *testing.T, s *kafkatest.Server, l *load, got *consumed, prefix string) {
 			if err := s.AddPartitions(prefix+"events", 9); err != nil {
 				t.Fatal(err)
 			}
+			for got.partitions() <= 4 { // until the new ones are written to, and read
+				l.more(20)
+			}
 		}},
-		{"a second member comes and goes", func(t *testing.T, s *kafkatest.Server, _ *load, prefix string) {
+		{"a second member comes and goes", func(t *testing.T, s *kafkatest.Server, _ *load, _ *consumed, prefix string) {
 			// It takes over partitions and hands them back, having read nothing for
 			// good: its handlers' windows are open to the end.
 			b := open(t, s, func(c *Config) { c.Prefix = prefix })
@@ -130,11 +133,11 @@ func TestNothingIsLost(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			s, p := kafkatest.Start(t, kafkatest.Options{}), prefix()
-			b := open(t, s, func(c *Config) { c.Prefix, c.Partitions = p, 4 })
+			b := open(t, s, func(c *Config) { c.Prefix, c.Partitions, c.times.partitions = p, 4, 300*time.Millisecond })
 			got := consume(t, b, "g")
 			l := startLoad(b)
 			l.more(200)
-			row.do(t, s, l, p)
+			row.do(t, s, l, got, p)
 			l.more(400)
 			n := l.end()
 			got.await(t, n)

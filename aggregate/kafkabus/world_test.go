@@ -13,8 +13,8 @@ import (
 type consumed struct {
 	mu     sync.Mutex
 	count  map[string]int // by value
-	order  []string
-	change chan struct{} // has an entry after each change
+	from   map[int]bool   // partitions that something came from
+	change chan struct{}  // has an entry after each change
 	handle func(aggregate.Message) error
 
 	stop  context.CancelFunc
@@ -29,7 +29,7 @@ func consume(t *testing.T, b *Bus, group string) *consumed {
 
 func (c *consumed) start(t *testing.T, b *Bus, group string) *consumed {
 	t.Helper()
-	c.count, c.change, c.ended = map[string]int{}, make(chan struct{}, 1), make(chan error, 1)
+	c.count, c.from, c.change, c.ended = map[string]int{}, map[int]bool{}, make(chan struct{}, 1), make(chan error, 1)
 	ctx, stop := context.WithCancel(context.Background())
 	c.stop = stop
 	go func() {
@@ -52,6 +52,13 @@ func (c *consumed) has() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.count)
+}
+
+// partitions tells how many of them something has come from.
+func (c *consumed) partitions() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.from)
 }
 
 func (c *consumed) repeats() (n int) {
@@ -91,7 +98,7 @@ func (h *collector) Handle(m aggregate.Message) error {
 	}
 	h.c.mu.Lock()
 	h.c.count[string(m.Value)]++
-	h.c.order = append(h.c.order, string(m.Value))
+	h.c.from[m.Partition] = true
 	h.c.mu.Unlock()
 	select {
 	case h.c.change <- struct{}{}:
