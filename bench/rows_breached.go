@@ -123,7 +123,10 @@ func (s *breachedSide) build(path string, rows uint64, flags ...string) (sample,
 	if err := errors.Join(read.Close(), write.Close()); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(generator.Wait(), builder.Wait()); err != nil {
+	peak := watchPeak(builder.Process.Pid)
+	err = errors.Join(generator.Wait(), builder.Wait())
+	memory, known := peak()
+	if err != nil {
 		return nil, fmt.Errorf("%w: %s", err, said)
 	}
 	took := time.Since(begun)
@@ -133,8 +136,8 @@ func (s *breachedSide) build(path string, rows uint64, flags ...string) (sample,
 	m := float64(rows) / 1e6
 	x := sample{"million rows/s": 2 * m / (cpu(generator) + cpu(builder)), "million rows/s by the clock": m / took.Seconds(),
 		"ns of CPU a row": cpu(builder) / m * 1000}
-	if u, ok := builder.ProcessState.SysUsage().(*syscall.Rusage); ok {
-		x["MB of memory"] = float64(u.Maxrss) / 1024 // KiB, on Linux
+	if known {
+		x["MB of memory"] = memory
 	}
 	return x, nil
 }
