@@ -355,10 +355,7 @@ func TestAnOldGenerationCommitsNothing(t *testing.T) {
 // A reader that gets nothing although there is something is replaced, and its
 // group's membership with it.
 func TestAStallIsNoticed(t *testing.T) {
-	s, p := kafkatest.Start(t, kafkatest.Options{}), prefix()
-	if s.Fake() == nil {
-		t.Skip("only kfake can be made to hold back what it has")
-	}
+	s, p := kafkatest.Start(t, kafkatest.Options{Fake: true}), prefix() // only kfake can be made to hold back what it has
 	b := open(t, s, func(c *Config) {
 		c.Prefix, c.Partitions = p, 1
 		c.times.look, c.times.stall, c.times.fetch, c.times.pause = 50*time.Millisecond, 300*time.Millisecond, 300*time.Millisecond, 50*time.Millisecond

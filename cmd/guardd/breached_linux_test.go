@@ -4,103 +4,90 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
-	"strings"
+	"strconv"
 	"testing"
-
-	"golang.org/x/sys/unix"
+	"time"
 )
 
-// A password that is typed at a terminal is not shown there.
-func TestLookupAsksATerminalWithoutEcho(t *testing.T) {
-	index := filepath.Join(t.TempDir(), "index")
-	build := exec.Command("guardd", "breached", "build", "-", "-o", index, "--partial")
-	build.Stdin = strings.NewReader("5BAA61E4C9B93F3F0682250B6CF8331B7EE68FD8:3\n")
-	if said, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, said)
-	}
-	master, slave := terminal(t)
-	if !echoes(t, slave) {
-		t.Fatal("the terminal does not echo to begin with")
-	}
-	cmd := exec.Command("guardd", "breached", "lookup", index)
-	var out, errOut bytes.Buffer
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, &out, &errOut
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
-	for echoes(t, slave) { // until it is waiting for the password
-		select {
-		case err := <-ended:
-			t.Fatalf("it has not asked: %v, %s%s", err, &out, &errOut)
-		default:
-			runtime.Gosched()
-		}
-	}
-	if _, err := master.WriteString("password\n"); err != nil {
-		t.Fatal(err)
-	}
-	var exit *exec.ExitError
-	if err := <-ended; !errors.As(err, &exit) || exit.ExitCode() != exitBreached {
-		t.Errorf("%v, %s", err, &errOut)
-	}
-	if !strings.Contains(out.String(), "breached  yes\ncount     3\n") || !strings.HasPrefix(errOut.String(), "Password (not shown): ") {
-		t.Errorf("%s%s", &out, &errOut)
-	}
-	if !echoes(t, slave) {
-		t.Error("the terminal is left without echo")
-	}
-	// What the terminal shows after it is what is read first, if nothing else was.
-	if _, err := slave.WriteString("end"); err != nil {
-		t.Fatal(err)
-	}
-	var shown []byte
-	for !bytes.HasSuffix(shown, []byte("end")) {
-		b := make([]byte, 64)
-		n, err := master.Read(b)
+// TestABuildStaysWithin128MB is a test of Linux, which says how much memory a
+// process had. It pipes 5 million rows to the real process, with
+// suffixes and as a top-N. A build that kept what it reads would take 300 MB.
+func TestABuildStaysWithin128MB(t *testing.T) {
+	const rows = 5_000_000
+	for _, flags := range [][]string{nil, {"--top", "100000"}} {
+		args := append([]string{"breached", "build", "-", "-o", filepath.Join(t.TempDir(), "index"), "--json"}, flags...)
+		cmd := exec.Command("guardd", args...)
+		in, err := cmd.StdinPipe()
 		if err != nil {
 			t.Fatal(err)
 		}
-		shown = append(shown, b[:n]...)
-	}
-	if bytes.Contains(shown, []byte("pass")) {
-		t.Errorf("the terminal shows %q", shown)
+		var out bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &out, os.Stderr
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		fed := make(chan error, 1)
+		go func() { fed <- writeCorpus(in, rows) }()
+		most := highWater(cmd.Process.Pid)
+		if err := errors.Join(<-fed, cmd.Wait()); err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Contains(out.Bytes(), fmt.Appendf(nil, `"rows_read": %d`, rows)) || !bytes.Contains(out.Bytes(), []byte(`"prefixes": 1048576`)) {
+			t.Errorf("%s", &out)
+		}
+		if most == 0 || most > 128<<10 {
+			t.Errorf("%v: %d KiB", flags, most)
+		}
 	}
 }
 
-// terminal is both ends of a new one.
-func terminal(t *testing.T) (master, slave *os.File) {
-	t.Helper()
-	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
+// highWater is the most memory that a process has had, in KiB, as seen until it
+// ends. (What its parent is told counts the parent's own, at the fork.)
+func highWater(pid int) (most int) {
+	for {
+		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+		_, text, ok := bytes.Cut(status, []byte("VmHWM:"))
+		if err != nil || !ok { // it has ended
+			return most
+		}
+		if n, err := strconv.Atoi(string(bytes.Fields(text)[0])); err == nil {
+			most = max(most, n)
+		}
+		time.Sleep(time.Millisecond) // leaves the core to what is measured
 	}
-	t.Cleanup(func() { master.Close() })
-	n, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
-	if err == nil {
-		err = unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	slave, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { slave.Close() })
-	return master, slave
 }
 
-func echoes(t *testing.T, f *os.File) bool {
-	t.Helper()
-	s, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
-	if err != nil {
-		t.Fatal(err)
+// writeCorpus writes a complete corpus of evenly spread rows.
+func writeCorpus(out io.WriteCloser, rows uint64) error {
+	r := rand.NewPCG(1, 2)
+	gap := ^uint64(0) / rows
+	b := make([]byte, 0, 1<<20)
+	for i := range rows {
+		b = appendHex(b, i*gap+r.Uint64()%gap)
+		b = append(b, "C9B93F3F0682250B6CF8331B:"...)
+		b = append(b, '1'+byte(r.Uint64()%9), '\n')
+		if len(b) > 1<<20-64 {
+			if _, err := out.Write(b); err != nil {
+				return err
+			}
+			b = b[:0]
+		}
 	}
-	return s.Lflag&unix.ECHO != 0
+	_, err := out.Write(b)
+	if e := out.Close(); err == nil {
+		err = e
+	}
+	return err
+}
+
+func appendHex(b []byte, x uint64) []byte {
+	for shift := 60; shift >= 0; shift -= 4 {
+		b = append(b, "0123456789ABCDEF"[x>>shift&15])
+	}
+	return b
 }

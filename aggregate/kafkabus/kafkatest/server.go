@@ -16,6 +16,9 @@ import (
 type Options struct {
 	// Secure: it speaks TLS to users (User, Password) and nothing else.
 	Secure bool
+	// Fake: it is kfake even where servers are real ones, for a test that has it
+	// answer what a real one cannot be made to.
+	Fake bool
 }
 
 // The one user of a secure server, by every mechanism.
@@ -61,7 +64,7 @@ func Start(t testing.TB, o Options) *Server {
 		if s.port, err = daemon.FreePort(); err != nil {
 			break
 		}
-		if Real() {
+		if Real() && !o.Fake {
 			s.broker, err = newProcess(s, dir)
 		} else {
 			s.broker = &fake{s: s, dir: dir}
