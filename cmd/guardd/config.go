@@ -2,7 +2,6 @@ package main
 
 import (
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -74,9 +73,9 @@ type config struct {
 
 // apiKey lets one service use /v1.
 type apiKey struct {
-	Name   string   `yaml:"name"`
-	SHA256 digest   `yaml:"sha256"`
-	Realms []string `yaml:"realms"`
+	Name   string       `yaml:"name"`
+	SHA256 plans.Digest `yaml:"sha256"`
+	Realms []string     `yaml:"realms"`
 }
 
 type logConfig struct {
@@ -340,7 +339,7 @@ func (c *config) checkListeners(bad *faults) {
 }
 
 func (c *config) checkKeys(bad *faults) {
-	names, sums := map[string]bool{}, map[digest]bool{}
+	names, sums := map[string]bool{}, map[plans.Digest]bool{}
 	for i, k := range c.APIKeys {
 		at := fmt.Sprintf("api_keys[%d]", i)
 		switch {
@@ -350,9 +349,9 @@ func (c *config) checkKeys(bad *faults) {
 			bad.add(at+".name", "%q is used twice", k.Name)
 		}
 		switch {
-		case k.SHA256 == digest{}:
+		case k.SHA256 == (plans.Digest{}):
 			bad.add(at+".sha256", "missing")
-		case k.SHA256 == digest(sha256.Sum256(nil)):
+		case k.SHA256 == plans.Digest(sha256.Sum256(nil)):
 			bad.add(at+".sha256", "is that of the empty key")
 		case sums[k.SHA256]:
 			bad.add(at+".sha256", "is used twice")
@@ -364,19 +363,6 @@ func (c *config) checkKeys(bad *faults) {
 			}
 		}
 	}
-}
-
-// digest is a SHA-256 in hex.
-type digest [sha256.Size]byte
-
-// UnmarshalText reads 64 hex digits.
-func (d *digest) UnmarshalText(text []byte) error {
-	raw, err := hex.DecodeString(string(text))
-	if err != nil || len(raw) != len(d) {
-		return errors.New("must be 64 hex digits: printf %s KEY | sha256sum")
-	}
-	copy(d[:], raw)
-	return nil
 }
 
 // duration is a time.Duration in text form.

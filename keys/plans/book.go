@@ -136,13 +136,7 @@ func (b *Book) addKey(k Key, at string, last *Book, faults *Faults) {
 	case k.SHA256 == Digest(sha256.Sum256(nil)):
 		bad.add(at+".sha256", "is that of the empty key")
 	}
-	switch k.State {
-	case "":
-		k.State = Active
-	case Active, Suspended:
-	default:
-		bad.add(at+".state", fmt.Sprintf("must be active or suspended, not %q", k.State))
-	}
+	choose(at+".state", &k.State, &bad, Active, Suspended)
 	o := &owner{Key: k}
 	p := b.plans[k.Plan]
 	if p == nil {

@@ -103,27 +103,9 @@ func (r *Rule) check(at string, faults *Faults) keys.Limit {
 	checkName(at+".name", r.Name, faults)
 	l := checkLimit(at, r.Capacity, r.Refill, faults)
 	r.checkRoutes(at+".routes", l, faults)
-	switch r.Counts {
-	case "":
-		r.Counts = CountsCost
-	case CountsCost, CountsRequests:
-	default:
-		faults.add(at+".counts", fmt.Sprintf("must be cost or requests, not %q", r.Counts))
-	}
-	switch r.Failure {
-	case "":
-		r.Failure = Local
-	case Local, Open, Closed:
-	default:
-		faults.add(at+".failure", fmt.Sprintf("must be local, open or closed, not %q", r.Failure))
-	}
-	switch r.Refund {
-	case "":
-		r.Refund = RefundServer
-	case RefundServer, RefundAll, RefundNone:
-	default:
-		faults.add(at+".refund", fmt.Sprintf("must be server, all or none, not %q", r.Refund))
-	}
+	choose(at+".counts", &r.Counts, faults, CountsCost, CountsRequests)
+	choose(at+".failure", &r.Failure, faults, Local, Open, Closed)
+	choose(at+".refund", &r.Refund, faults, RefundServer, RefundAll, RefundNone)
 	return l
 }
 
@@ -147,6 +129,17 @@ func (r *Rule) checkRoutes(at string, l keys.Limit, faults *Faults) {
 	}
 	if !counts {
 		faults.add(at, "counts nothing: every route costs 0")
+	}
+}
+
+// choose completes a setting that is one of some words, of which the first is the
+// default.
+func choose[T ~string](at string, v *T, faults *Faults, words ...T) {
+	switch {
+	case *v == "":
+		*v = words[0]
+	case !slices.Contains(words, *v):
+		faults.add(at, fmt.Sprintf("must be one of %q, not %q", words, *v))
 	}
 }
 
