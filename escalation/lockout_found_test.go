@@ -1,0 +1,47 @@
+package escalation_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+)
+
+// foundHistories are what a random history, or somebody's thought, came upon:
+// each once went wrong, in the product or in how the owner was played.
+var foundHistories = []struct {
+	name  string
+	past  []move
+	owner visit
+}{
+	// The owner threw away a mail that was half an hour old, though the third code
+	// of a day is good for an hour, and its mail says so.
+	{"the mail is half an hour old and its code lives for an hour", slices.Concat(
+		sendAndWait(16*time.Minute), sendAndWait(31*time.Minute), sendAndWait(32*time.Minute),
+	), visit{place: 1, at: 1}},
+	{"the mail is half a day old and its code lives to the end of it", slices.Concat(
+		sendAndWait(16*time.Minute), sendAndWait(31*time.Minute), sendAndWait(61*time.Minute), sendAndWait(2*time.Hour+time.Minute),
+		sendAndWait(4*time.Hour+time.Minute), sendAndWait(8*time.Hour+time.Minute), sendAndWait(12*time.Hour-time.Second),
+	), visit{place: 0, at: 0, inForm: true}},
+}
+
+// sendAndWait is a stranger who has a code sent for the owner, and time.
+func sendAndWait(d time.Duration) []move {
+	return []move{{kind: mvSend, place: 4, n: 1}, {kind: mvPass, wait: d}}
+}
+
+func TestPromiseNoLockoutInHistoriesThatWereFound(t *testing.T) {
+	for _, store := range lockoutStores {
+		open := store.open(t)
+		for _, found := range foundHistories {
+			t.Run(store.name+": "+found.name, func(t *testing.T) {
+				w := newHistory(t, open, store.marks)
+				defer w.close()
+				// However the owner is let in without a code, it would show nothing.
+				w.runs(slices.Concat([]move{{kind: mvPress, place: 5, n: 40}}, found.past, []move{{kind: mvPress, place: found.owner.place, n: 40}}), found.owner)
+				if w.usedAt == 0 {
+					t.Error("the owner was asked for no code")
+				}
+			})
+		}
+	}
+}
