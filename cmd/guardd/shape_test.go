@@ -62,6 +62,8 @@ var layers = []layer{
 		"what many attempts mean is worked out from events alone; what speaks Kafka or Redis is wired in cmd/guardd"},
 	{"aggregate/detect", nil, nil,
 		"detection is mathematics: whoever doubts a figure of it runs it without anything around"},
+	{"aggregate/sim", []string{"keys", "escalation", "aggregate", "aggregate/detect"}, nil,
+		"makes logins and attacks, and puts them to the real parts"},
 	{"aggregate/aggregatetest", []string{"aggregate"}, []string{"github.com/google/go-cmp"},
 		"the suite is for whoever writes a Bus: it knows the contract and no implementation"},
 	{"aggregate/kafkabus", []string{"aggregate"}, []string{"github.com/segmentio/kafka-go"},
