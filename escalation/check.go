@@ -63,19 +63,19 @@ func (g *Guard) ask(v *visit, floor keys.Rung) (*keys.Ask, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, device := v.realm.at(v.account), [16]byte{}
+	device := [16]byte{}
 	if v.device != nil {
 		device = v.device.id
 	}
 	rules := v.flow.kinds[kindOf(v.ip, v.listed == allowed, v.device != nil)]
 	ask := &keys.Ask{
-		Now: g.storeNow(), Rules: rules, Keys: v.realm.bucketKeys(rules, v.flowName, v.account, v.ip, device),
+		Now: g.storeNow(), Rules: rules, Keys: bucketKeys(rules, v.flowName, v.names, device),
 		Cost: 1, Floor: floor, StoreGone: v.flow.gone, Shadow: g.c.Shadow, AttemptID: id,
-		StateKey:    s.State(),
-		SuspectKeys: [2]string{s.Suspect(v.ip.Counted()), s.Suspect(v.ip.Wide())},
-		KKeys:       v.realm.kKeys(v.account, v.ip),
-		RevokedKey:  s.Revoked(v.account),
-		PlaceKey:    v.realm.placeKey(v.account, v.ip),
+		StateKey:    v.names.State(),
+		SuspectKeys: v.names.Suspects(),
+		KKeys:       kKeys(v.names, v.ip),
+		RevokedKey:  v.names.Revoked(),
+		PlaceKey:    v.realm.placeKey(v.names),
 		Proof:       v.shown.proof,
 		Request:     v.request(),
 	}
@@ -190,6 +190,7 @@ func (g *Guard) sealAttempt(v *visit, r *Verdict, rules *keys.Rules, ans *keys.A
 	if ans.Device == keys.DeviceKnown && v.device != nil { // a repeat may come to an instance without the device's secret
 		t.device, t.deviceID = true, v.device.id
 	}
+	t.took = make([]keys.Took, 0, len(ans.Limits))
 	for i := range ans.Limits {
 		if l := &ans.Limits[i]; l.Took {
 			tier := &rules.Tiers()[l.Tier]

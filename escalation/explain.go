@@ -261,7 +261,8 @@ func (l *inquiry) askOf(rules *keys.Rules, s keys.Space) *keys.Ask {
 		id = l.device.id
 		ask.Device = keys.Device{Issued: l.device.issued, Expires: l.device.expires()}
 	}
-	ask.Keys = bucketKeys(s, rules, flow, l.r.account, l.r.ip, id)
+	of := s.Visitor(l.r.account, l.r.ip)
+	ask.Keys = bucketKeys(rules, flow, of, id)
 	if l.r.hasAccount {
 		ask.RevokedKey = s.Revoked(l.r.account)
 	}
@@ -275,7 +276,7 @@ func (l *inquiry) askOf(rules *keys.Rules, s keys.Space) *keys.Ask {
 			ask.KKeys[1] = s.K(l.r.ip.Wide())
 		}
 		if l.r.hasAccount {
-			ask.PlaceKey = l.r.realm.placeKey(l.r.account, l.r.ip)
+			ask.PlaceKey = l.r.realm.placeKey(of)
 		}
 	}
 	return ask

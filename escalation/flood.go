@@ -76,8 +76,9 @@ func (f *flood) pass(ctx context.Context, v *visit, credentials []string, now in
 			break
 		}
 	}
-	ask := keys.Ask{Now: now, Rules: rules, Keys: []string{v.realm.here.IP(v.flowName, v.ip)}, Cost: 1}
-	ask.KKeys[0] = v.realm.here.K(v.ip.Counted())
+	here := v.names.In(v.realm.here)
+	ask := keys.Ask{Now: now, Rules: rules, Keys: []string{here.IP(v.flowName)}, Cost: 1}
+	ask.KKeys[0] = here.K()
 	if own {
 		ask.Cost = 0 // only look
 	}

@@ -64,7 +64,7 @@ func (g *Guard) finishes(ctx context.Context, t *attemptToken, realm *liveRealm,
 	}
 	rules := realm.flows[t.flow].kinds[kindOf(t.ip, t.listed, false)]
 	ask := &keys.Ask{
-		Now: g.storeNow(), Rules: rules, Keys: realm.bucketKeys(rules, Flows[t.flow], t.account, t.ip, [16]byte{}),
+		Now: g.storeNow(), Rules: rules, Keys: bucketKeys(rules, Flows[t.flow], realm.visitor(t.account, t.ip), [16]byte{}),
 		Floor: keys.Verify, StateKey: realm.at(t.account).State(), RevokedKey: realm.at(t.account).Revoked(t.account),
 		Proof: realm.proof(p),
 	}

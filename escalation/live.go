@@ -107,30 +107,31 @@ func (r *liveRealm) account(name string) (keys.Account, string, error) {
 	return r.pepper.Account(n), n, nil
 }
 
-// bucketKeys names one bucket a tier of the rules.
-func (r *liveRealm) bucketKeys(rules *keys.Rules, flow string, a keys.Account, ip keys.Address, device [16]byte) []string {
-	return bucketKeys(r.at(a), rules, flow, a, ip, device)
+// visitor names what bears on an account and an address.
+func (r *liveRealm) visitor(a keys.Account, ip keys.Address) keys.Visitor {
+	return r.at(a).Visitor(a, ip)
 }
 
-func bucketKeys(space keys.Space, rules *keys.Rules, flow string, a keys.Account, ip keys.Address, device [16]byte) []string {
+// bucketKeys names one bucket a tier of the rules.
+func bucketKeys(rules *keys.Rules, flow string, of keys.Visitor, device [16]byte) []string {
 	tiers := rules.Tiers()
 	names := make([]string, len(tiers))
 	for i := range tiers {
 		switch tiers[i].Tier {
 		case keys.TierPair:
-			names[i] = space.Pair(flow, a, ip)
+			names[i] = of.Pair(flow)
 		case keys.TierAccount:
-			names[i] = space.Account(flow, a)
+			names[i] = of.Account(flow)
 		case keys.TierIP:
-			names[i] = space.IP(flow, ip)
+			names[i] = of.IP(flow)
 		case keys.TierNetwork:
-			names[i] = space.Network(flow, ip)
+			names[i] = of.Network(flow)
 		case keys.TierGlobal:
-			names[i] = space.Global(flow)
+			names[i] = of.Global(flow)
 		case keys.TierDevice:
-			names[i] = space.Device(flow, HashID(device))
+			names[i] = of.Device(flow, HashID(device))
 		case keys.TierDevices:
-			names[i] = space.Devices(flow, a)
+			names[i] = of.Devices(flow)
 		}
 	}
 	return names
@@ -142,19 +143,19 @@ func (r *liveRealm) at(a keys.Account) keys.Space { return r.spaces.Of(a) }
 
 // kKeys are the learned sizes of the address and, for IPv6, its /48, as the
 // account's shard knows them.
-func (r *liveRealm) kKeys(a keys.Account, ip keys.Address) (k [2]string) {
-	k[0] = r.at(a).K(ip.Counted())
+func kKeys(of keys.Visitor, ip keys.Address) (k [2]string) {
+	k[0] = of.K()
 	if ip.Is6() {
-		k[1] = r.at(a).K(ip.Wide())
+		k[1] = of.WideK()
 	}
 	return k
 }
 
 // placeKey is where the account signed in from the address; "" where the realm
 // has no familiar places.
-func (r *liveRealm) placeKey(a keys.Account, ip keys.Address) string {
+func (r *liveRealm) placeKey(of keys.Visitor) string {
 	if !r.familiar {
 		return ""
 	}
-	return r.at(a).Place(a, ip)
+	return of.Place()
 }

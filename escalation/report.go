@@ -126,15 +126,15 @@ func (g *Guard) reported(r *Report, known bool, may func(string) bool) (*attempt
 
 // giving names what the outcome touches.
 func (g *Guard) giving(t *attemptToken, realm *liveRealm, outcome keys.Outcome) *keys.Return {
-	flow := Flows[t.flow]
+	flow, of := Flows[t.flow], realm.visitor(t.account, t.ip)
 	rules := realm.flows[t.flow].kinds[kindOf(t.ip, t.listed, t.device)]
 	ret := &keys.Return{
-		Now: g.storeNow(), Rules: rules, Keys: realm.bucketKeys(rules, flow, t.account, t.ip, t.deviceID),
-		StateKey: realm.at(t.account).State(), KKeys: realm.kKeys(t.account, t.ip),
+		Now: g.storeNow(), Rules: rules, Keys: bucketKeys(rules, flow, of, t.deviceID),
+		StateKey: of.State(), KKeys: kKeys(of, t.ip),
 		Outcome: outcome, Stamp: t.stamp, Expires: t.expires(), Took: t.took,
-		OutcomeKey:  realm.at(t.account).Outcome(idText(t.id)),
-		PlaceKey:    realm.placeKey(t.account, t.ip),
-		FailuresKey: realm.at(t.account).Failures(t.account),
+		OutcomeKey:  of.Outcome(idText(t.id)),
+		PlaceKey:    realm.placeKey(of),
+		FailuresKey: of.Failures(t.account),
 	}
 	if t.degraded {
 		// It took from a twin. Only that twin can give back; the shared store,

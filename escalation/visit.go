@@ -32,7 +32,8 @@ type visit struct {
 	flowName  string
 	scope     scope
 	account   keys.Account
-	name      string // normalised
+	name      string       // normalised
+	names     keys.Visitor // of what bears on account and address
 	ip        keys.Address
 	listed    listing
 	device    *deviceEntry // what the token claims for this account
@@ -80,6 +81,7 @@ func (l *live) visit(a *Attempt, now int64) (*visit, error) {
 	v.flowName, v.flow = flow, v.realm.flows[index]
 	v.scope = scope{realm, byte(index)}
 	v.listed, _ = v.realm.listed.Load().lookup(v.ip, now)
+	v.names = v.realm.visitor(v.account, v.ip)
 	return v, nil
 }
 

@@ -69,6 +69,9 @@ func (n Normalisation) Apply(name string) (string, error) {
 // and dropping an ignorable can bring together what NFKC joins. Normalising
 // twice must never give a second account.
 func fold(s string) string {
+	if isFolded(s) { // most are
+		return s
+	}
 	if isASCII(s) { // nothing to compose or to drop, and folding is lower case
 		return strings.Join(strings.Fields(strings.ToLower(s)), " ")
 	}
@@ -83,6 +86,16 @@ func fold(s string) string {
 		s = t
 	}
 	return s
+}
+
+// isFolded reports whether s is visible ASCII without capitals.
+func isFolded(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c <= ' ' || c >= 0x7F || 'A' <= c && c <= 'Z' {
+			return false
+		}
+	}
+	return true
 }
 
 func isASCII(s string) bool {

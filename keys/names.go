@@ -19,35 +19,19 @@ func NewSpace(realm string, shard int) Space {
 func (s Space) State() string { return s.prefix + "state" }
 
 // Account, IP, ... are bucket keys, per flow.
-func (s Space) Account(flow string, a Account) string {
-	return s.prefix + flow + ":account:" + a.String()
-}
+func (s Space) Account(flow string, a Account) string { return s.Visitor(a, Address{}).Account(flow) }
 
 // Pair is the bucket of an account at an address.
-func (s Space) Pair(flow string, a Account, ip Address) string {
-	return s.prefix + flow + ":pair:" + a.String() + ":" + prefixText(ip.Counted())
-}
+func (s Space) Pair(flow string, a Account, ip Address) string { return s.Visitor(a, ip).Pair(flow) }
 
 // IP is the bucket of an address (IPv6 /64).
-func (s Space) IP(flow string, ip Address) string {
-	return s.prefix + flow + ":ip:" + prefixText(ip.Counted())
-}
+func (s Space) IP(flow string, ip Address) string { return s.Visitor(Account{}, ip).IP(flow) }
 
 // Network is the bucket of an IPv6 /48.
-func (s Space) Network(flow string, ip Address) string {
-	return s.prefix + flow + ":network:" + prefixText(ip.Wide())
-}
-
-// Global is the bucket of everything in the flow.
-func (s Space) Global(flow string) string { return s.prefix + flow + ":global" }
-
-// Device is the bucket of one known device of one account.
-func (s Space) Device(flow string, id string) string { return s.prefix + flow + ":device:" + id }
+func (s Space) Network(flow string, ip Address) string { return s.Visitor(Account{}, ip).Network(flow) }
 
 // Devices is the bucket that all known devices of an account share.
-func (s Space) Devices(flow string, a Account) string {
-	return s.prefix + flow + ":devices:" + a.String()
-}
+func (s Space) Devices(flow string, a Account) string { return s.Visitor(a, Address{}).Devices(flow) }
 
 // Suspect is the mark of a suspect network: Address.Counted or Address.Wide.
 func (s Space) Suspect(p netip.Prefix) string { return s.prefix + "suspect:" + prefixText(p) }
@@ -56,12 +40,16 @@ func (s Space) Suspect(p netip.Prefix) string { return s.prefix + "suspect:" + p
 func (s Space) K(p netip.Prefix) string { return s.prefix + "k:" + prefixText(p) }
 
 // Revoked is the account's revocation stamp.
-func (s Space) Revoked(a Account) string { return s.prefix + "revoked:" + a.String() }
+func (s Space) Revoked(a Account) string { return s.Visitor(a, Address{}).Revoked() }
 
 // Place marks that the account signed in from the address.
-func (s Space) Place(a Account, ip Address) string {
-	return s.prefix + "place:" + a.String() + ":" + prefixText(ip.Counted())
-}
+func (s Space) Place(a Account, ip Address) string { return s.Visitor(a, ip).Place() }
+
+// Global is the bucket of everything in the flow.
+func (s Space) Global(flow string) string { return s.prefix + flow + ":global" }
+
+// Device is the bucket of one known device of one account.
+func (s Space) Device(flow string, id string) string { return s.prefix + flow + ":device:" + id }
 
 // Proof counts the uses of one proof.
 func (s Space) Proof(id string) string { return s.prefix + "proof:" + id }
@@ -84,6 +72,58 @@ func (s Space) Sender(ip Address) string { return s.prefix + "sender:" + prefixT
 
 // Tally counts events of one kind ("answer", "image", ...) about id.
 func (s Space) Tally(kind, id string) string { return s.prefix + "tally:" + kind + ":" + id }
+
+// Visitor names what bears on an account and an address, in Space's words. Their
+// texts, which a dozen names are made of, are made once.
+type Visitor struct {
+	Space
+	account, counted, wide string
+}
+
+// Visitor returns the names of a and ip in this space.
+func (s Space) Visitor(a Account, ip Address) Visitor {
+	return Visitor{s, a.String(), prefixText(ip.Counted()), prefixText(ip.Wide())}
+}
+
+// In is the same visitor in another space.
+func (v Visitor) In(s Space) Visitor {
+	v.Space = s
+	return v
+}
+
+// Account is Space.Account.
+func (v Visitor) Account(flow string) string { return v.prefix + flow + ":account:" + v.account }
+
+// Pair is Space.Pair.
+func (v Visitor) Pair(flow string) string {
+	return v.prefix + flow + ":pair:" + v.account + ":" + v.counted
+}
+
+// IP is Space.IP.
+func (v Visitor) IP(flow string) string { return v.prefix + flow + ":ip:" + v.counted }
+
+// Network is Space.Network.
+func (v Visitor) Network(flow string) string { return v.prefix + flow + ":network:" + v.wide }
+
+// Devices is Space.Devices.
+func (v Visitor) Devices(flow string) string { return v.prefix + flow + ":devices:" + v.account }
+
+// Suspects are Space.Suspect of the address and its neighbourhood.
+func (v Visitor) Suspects() [2]string {
+	return [2]string{v.prefix + "suspect:" + v.counted, v.prefix + "suspect:" + v.wide}
+}
+
+// K is Space.K of the address.
+func (v Visitor) K() string { return v.prefix + "k:" + v.counted }
+
+// WideK is Space.K of the address's neighbourhood.
+func (v Visitor) WideK() string { return v.prefix + "k:" + v.wide }
+
+// Revoked is Space.Revoked.
+func (v Visitor) Revoked() string { return v.prefix + "revoked:" + v.account }
+
+// Place is Space.Place.
+func (v Visitor) Place() string { return v.prefix + "place:" + v.account + ":" + v.counted }
 
 // prefixText is the address alone where the length is the family's usual one.
 func prefixText(p netip.Prefix) string {
