@@ -115,8 +115,8 @@ type act func(ctx context.Context, w http.ResponseWriter, r *http.Request, token
 func (s *service) post(form, json act) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		token := chi.URLParam(r, "token")
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), carryOut)
-		defer cancel()
+		ctx := newPatience(r.Context())
+		defer ctx.over()
 		if err := s.mayPost(ctx, token, r); err != nil {
 			s.failChallenge(w, r, err)
 			return

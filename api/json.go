@@ -28,8 +28,8 @@ func serveJSON[Q, A any](s *service, do func(context.Context, *Key, *Q) (*A, err
 			s.fail(w, r, err)
 			return
 		}
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), carryOut)
-		defer cancel()
+		ctx := newPatience(r.Context())
+		defer ctx.over()
 		a, err := do(ctx, key, q)
 		if err != nil {
 			s.fail(w, r, err)

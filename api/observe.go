@@ -12,14 +12,20 @@ import (
 	"github.com/go-chi/chi/v5"
 )
 
+// Headers of every answer, which nobody adds to.
+var (
+	notStored  = []string{"no-store"} // answers bear tokens
+	notSniffed = []string{"nosniff"}
+)
+
 // observe goes around every request: the headers of every answer, what becomes
 // of a panic, and who is told.
 func (s *service) observe(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		begun := time.Now()
 		answer := &recorder{ResponseWriter: w}
-		w.Header().Set("Cache-Control", "no-store") // answers bear tokens
-		w.Header().Set("X-Content-Type-Options", "nosniff")
+		h := w.Header()
+		h["Cache-Control"], h["X-Content-Type-Options"] = notStored, notSniffed // of every answer: made once
 		if s.Draining() {
 			w.Header().Set("Connection", "close")
 		}
