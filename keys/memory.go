@@ -228,11 +228,11 @@ func (m *Memory) gather(w *work, a *Ask, now, own int64) {
 }
 
 const (
-	// bucketSweep is how many places of a shard's index one newcomer looks at
-	// when there is no room: bounded, and several full buckets when a tenth are.
+	// bucketSweep is how many buckets of a shard one newcomer looks at when there
+	// is no room: bounded, and several full buckets when a tenth are.
 	bucketSweep = 32
 	// tidySweep is how many each bucket that is added looks at: those that have
-	// been full for a while come to at most a quarter of the index.
+	// been full for a while come to at most a quarter.
 	tidySweep = 4
 )
 

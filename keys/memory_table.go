@@ -18,8 +18,9 @@ const (
 	entryCells = 4
 
 	metaDistrust = 1
-	metaShared   = 2 // an overflow bucket
-	metaFull     = 2 // bits to the right of the time
+	metaShared   = 2         // an overflow bucket
+	metaFull     = 2         // bits to the right of the time
+	metaFreed    = 1<<64 - 1 // of no bucket: no time is so late
 
 	chunkEntries = 64
 )
@@ -38,8 +39,8 @@ type table struct {
 	index  []uint32
 	live   int // buckets of one key
 	shared int // overflow buckets
-	hand   int // where the next sweep of the index begins
 	slabs  [maxWidth]slab
+	hand   struct{ class, slot uint32 } // the last entry that a sweep looked at
 }
 
 // slab holds the entries of the same width.
@@ -178,8 +179,8 @@ func (t *table) reserve(n int) uint32 {
 }
 
 func (t *table) release(ref uint32) {
-	s := &t.slabs[ref>>slotBits]
-	t.entry(ref)[0] = uint64(s.free)
+	s, e := &t.slabs[ref>>slotBits], t.entry(ref)
+	e[0], e[entryMeta] = uint64(s.free), metaFreed
 	s.free = ref & (1<<slotBits - 1)
 }
 
@@ -230,24 +231,33 @@ func (t *table) remove(at int) {
 	}
 }
 
-// sweep looks at n index positions, as the hand of a clock does, and frees the
-// buckets that were full again by then. It reports whether one of a single key
-// was among them.
+// sweep looks at n entries, as the hand of a clock does, and frees the buckets
+// that were full again by then. It reports whether one of a single key was among
+// them. Entries lie side by side; by the index each would be a cache miss.
 func (t *table) sweep(n int, then int64) (freed bool) {
-	for range min(n, len(t.index)) {
-		t.hand &= len(t.index) - 1
-		ref := t.index[t.hand]
-		if ref == 0 {
-			t.hand++
-			continue
+	for range n {
+		e := t.next()
+		if e == nil {
+			return freed
 		}
-		meta := t.entry(ref)[entryMeta]
+		meta := e[entryMeta]
 		if int64(meta>>metaFull) > then {
-			t.hand++
 			continue
 		}
 		freed = freed || meta&metaShared == 0
-		t.remove(t.hand) // what moves into the gap is looked at next
+		t.remove(t.find(hash{e[0], e[1]}))
 	}
 	return freed
+}
+
+// next moves the hand on, and returns what it points at; nil where there is nothing.
+func (t *table) next() []uint64 {
+	for range len(t.slabs) + 1 {
+		if t.hand.slot < t.slabs[t.hand.class].used {
+			t.hand.slot++
+			return t.entry(t.hand.class<<slotBits | t.hand.slot)
+		}
+		t.hand.class, t.hand.slot = (t.hand.class+1)%maxWidth, 0
+	}
+	return nil
 }

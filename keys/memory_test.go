@@ -12,22 +12,41 @@ import (
 func TestTableIsAMap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var tab table
-		model := map[hash]Bucket{}
+		model, fulls := map[hash]Bucket{}, map[hash]int64{} // and when full again
 		for range rapid.IntRange(1, 200).Draw(t, "steps") {
 			h := hash{uint64(rapid.IntRange(0, 7).Draw(t, "home")), uint64(rapid.IntRange(0, 9).Draw(t, "rest"))}
-			if rapid.IntRange(0, 2).Draw(t, "do") == 0 {
+			switch rapid.IntRange(0, 3).Draw(t, "do") {
+			case 0:
 				if at := tab.find(h); at >= 0 {
 					tab.remove(at)
 				}
 				delete(model, h)
-			} else {
+				delete(fulls, h)
+			case 1: // once around, all that are full again are gone, and nobody else
+				then := rapid.Int64Range(0, 9).Draw(t, "then")
+				n := 0
+				for i := range tab.slabs {
+					n += int(tab.slabs[i].used)
+				}
+				tab.sweep(n, then)
+				for h, full := range fulls {
+					if full <= then {
+						delete(model, h)
+						delete(fulls, h)
+					}
+				}
+			default:
 				b := Bucket{Stamp: rapid.Int64Range(0, MaxExact).Draw(t, "stamp"), Distrust: rapid.Bool().Draw(t, "distrust")}
 				for i := range rapid.IntRange(1, 4).Draw(t, "cells") {
 					b.Cells = append(b.Cells, Cell{uint32(i+1) << 28, rapid.Int64Range(0, MaxExact).Draw(t, "spent"), MaxExact,
 						max(0, rapid.Int64Range(-5, 5).Draw(t, "a stamp of its own"))})
 				}
-				tab.write(h, rapid.IntRange(-1, 40).Draw(t, "at"), &b, MaxExact, 0, false)
-				model[h] = b
+				full := rapid.Int64Range(0, 9).Draw(t, "full")
+				if at := tab.find(h); at >= 0 && (model[h].Stamp <= b.Stamp || b.width() > len(b.Cells)) {
+					full = max(full, fulls[h])
+				}
+				tab.write(h, rapid.IntRange(-1, 40).Draw(t, "at"), &b, full, 0, false)
+				model[h], fulls[h] = b, full
 			}
 			if tab.live != len(model) {
 				t.Fatalf("%d live, not %d", tab.live, len(model))

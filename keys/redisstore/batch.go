@@ -9,9 +9,10 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// flights is how many round trips to one Redis (each node of a Cluster) are under way at once before
-// calls are sent together: one that is stuck on its connection must not hold up
-// the rest, and Redis runs one script at a time whatever their number.
+// flights is how many round trips to one Redis (each node of a Cluster) are under
+// way at once before calls are sent together: one that is stuck on its connection
+// must not hold up the rest, and Redis runs one script at a time whatever their
+// number. Two or one made HTTP over Redis no cheaper.
 const flights = 4
 
 // maxBatch is the most calls of one round trip: Redis answers the first of them
