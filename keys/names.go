@@ -148,3 +148,11 @@ func (p PlanKeys) Request(id string) string { return p.prefix + "request:" + id 
 
 // Settled makes a settlement count once.
 func (p PlanKeys) Settled(id string) string { return p.prefix + "settled:" + id }
+
+// Refusals holds the caller's last refusals (TrailRow).
+func (p PlanKeys) Refusals() string { return p.prefix + "refusals" }
+
+// Sums holds a segment of the caller's sums (TrailRow).
+func (p PlanKeys) Sums(segment int64) string {
+	return p.prefix + "sums:" + strconv.FormatInt(segment, 10)
+}
