@@ -5,14 +5,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/segmentio/kafka-go"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/guardd/guardd/aggregate"
@@ -204,6 +208,91 @@ func TestTopicsAreMadeOnceTheyAreMissed(t *testing.T) {
 	again := consume(t, b, "g") // whose positions are beyond the ends of the new logs
 	again.await(t, 10)
 	again.end(t)
+}
+
+// refuse has a fake broker answer the next n requests to publish to a topic with
+// an error, writing nothing, and counts them.
+func refuse(s *kafkatest.Server, topic string, n int32, code *kerr.Error) (refused *atomic.Int32) {
+	refused = &atomic.Int32{}
+	s.Fake().ControlKey(0, func(r kmsg.Request) (kmsg.Response, error, bool) {
+		in := r.(*kmsg.ProduceRequest)
+		s.Fake().KeepControl()
+		if len(in.Topics) == 0 || in.Topics[0].Topic != topic || refused.Load() == n {
+			return nil, nil, false
+		}
+		refused.Add(1)
+		out := in.ResponseKind().(*kmsg.ProduceResponse)
+		for _, t := range in.Topics {
+			topic := kmsg.NewProduceResponseTopic()
+			topic.Topic = t.Topic
+			for _, p := range t.Partitions {
+				part := kmsg.NewProduceResponseTopicPartition()
+				part.Partition, part.ErrorCode = p.Partition, code.Code
+				topic.Partitions = append(topic.Partitions, part)
+			}
+			out.Topics = append(out.Topics, topic)
+		}
+		return out, nil, true
+	})
+	return refused
+}
+
+// A topic that was just made, or whose leader moves, is unknown to some broker
+// for a moment: what was to be published waits for it, and keeps its order.
+func TestPublishWaitsForALeader(t *testing.T) {
+	for _, code := range []*kerr.Error{kerr.UnknownTopicOrPartition, kerr.LeaderNotAvailable, kerr.NotLeaderForPartition} {
+		t.Run(code.Message, func(t *testing.T) {
+			s, p := kafkatest.Start(t, kafkatest.Options{Fake: true}), prefix() // a real one cannot be made to
+			b := open(t, s, func(c *Config) { c.Prefix, c.Partitions = p, 1 })
+			refused := refuse(s, p+"events", 2, code)
+			const n = 3*batch + 1
+			publishN(t, b, 0, n)
+			if refused.Load() != 2 {
+				t.Fatalf("%d publications were refused", refused.Load())
+			}
+			var order []string
+			got := &consumed{handle: func(m aggregate.Message) error { order = append(order, string(m.Value)); return nil }}
+			got.start(t, b, "g")
+			got.await(t, n)
+			got.end(t)
+			for i, v := range order {
+				if v != strconv.Itoa(i) {
+					t.Fatalf("%s came where %d was due, of %d: what was refused was overtaken, or came twice", v, i, len(order))
+				}
+			}
+		})
+	}
+	t.Run("until its context ends", func(t *testing.T) {
+		s, p := kafkatest.Start(t, kafkatest.Options{Fake: true}), prefix()
+		b := open(t, s, func(c *Config) { c.Prefix = p })
+		refuse(s, p+"events", math.MaxInt32, kerr.UnknownTopicOrPartition)
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		defer cancel()
+		if err := b.Publish(ctx, aggregate.TopicEvents, numbered(0, 1)); !errors.Is(err, kafka.UnknownTopicOrPartition) && !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a topic that no broker has: %v", err)
+		}
+	})
+}
+
+// Two buses that are opened at once, with other numbers in mind, find each other's
+// topics.
+func TestTopicsAreMadeByWhoeverIsFirst(t *testing.T) {
+	s := kafkatest.Start(t, kafkatest.Options{})
+	for range 5 {
+		p := prefix()
+		var all sync.WaitGroup
+		for partitions := 1; partitions <= 8; partitions *= 2 {
+			b := open(t, s, func(c *Config) { c.Prefix, c.Partitions = p, partitions })
+			for _, topic := range aggregate.Topics {
+				all.Go(func() {
+					if err := b.Publish(t.Context(), topic, numbered(0, 10)); err != nil {
+						t.Errorf("%s: %v", topic, err)
+					}
+				})
+			}
+		}
+		all.Wait()
+	}
 }
 
 func TestWhatCannotBeMadeIsSaid(t *testing.T) {

@@ -22,6 +22,8 @@ const (
 	maxValue = maxBatch - 4096
 	// maxDead is what of an unreadable message is kept.
 	maxDead = 256 << 10
+	// messageHead is more than the library adds to a message or to a header.
+	messageHead = 64
 )
 
 // The headers of a dead letter. What a message was and where it stood is for
@@ -78,13 +80,80 @@ func (b *Bus) Publish(ctx context.Context, topic aggregate.Topic, msgs []aggrega
 	return b.write(ctx, topic, out)
 }
 
-// write writes msgs in the topic's turn. One write at a time bounds what the
+// write writes msgs, a batch after the other, so that none of one key overtakes
+// another where a batch fails and the next does not.
+func (b *Bus) write(ctx context.Context, topic aggregate.Topic, msgs []kafka.Message) error {
+	for len(msgs) > 0 {
+		n := batchOf(msgs)
+		if err := b.writeBatch(ctx, topic, msgs[:n]); err != nil {
+			return err
+		}
+		msgs = msgs[n:]
+	}
+	return nil
+}
+
+// batchOf is how many of msgs brokers take at once, at least one.
+func batchOf(msgs []kafka.Message) int {
+	size := 0
+	for n := range msgs[:min(len(msgs), batch)] {
+		size += len(msgs[n].Key) + len(msgs[n].Value) + messageHead
+		for _, h := range msgs[n].Headers {
+			size += len(h.Key) + len(h.Value) + messageHead
+		}
+		if size > maxBatch && n > 0 {
+			return n
+		}
+	}
+	return min(len(msgs), batch)
+}
+
+// writeBatch writes msgs, and those again that no leader was found for: of a topic
+// that was just made, or moves, brokers do not all know at once.
+func (b *Bus) writeBatch(ctx context.Context, topic aggregate.Topic, msgs []kafka.Message) error {
+	for pause := settlePause; ; pause = min(2*pause, b.c.times.pause) {
+		if err := b.Check(ctx); err != nil {
+			return err
+		}
+		err := b.writeOnce(ctx, topic, msgs)
+		if !homeless(err) {
+			return first(err)
+		}
+		if errors.Is(first(err), kafka.UnknownTopicOrPartition) {
+			b.made.Store(false)
+		}
+		if !sleep(ctx, pause) {
+			return first(err)
+		}
+		msgs = unwritten(msgs, err)
+	}
+}
+
+// homeless tells of an error that says that nothing was written because the
+// broker that was asked has not, or not yet, or no longer, what it was asked for.
+func homeless(err error) bool {
+	err = first(err)
+	return errors.Is(err, kafka.UnknownTopicOrPartition) || errors.Is(err, kafka.LeaderNotAvailable) || errors.Is(err, kafka.NotLeaderForPartition)
+}
+
+// unwritten are those of msgs that err is about.
+func unwritten(msgs []kafka.Message, err error) (left []kafka.Message) {
+	var each kafka.WriteErrors
+	if !errors.As(err, &each) || len(each) != len(msgs) {
+		return msgs
+	}
+	for i := range msgs {
+		if each[i] != nil {
+			left = append(left, msgs[i])
+		}
+	}
+	return left
+}
+
+// writeOnce writes msgs in the topic's turn. One write at a time bounds what the
 // library holds for a broker that hangs; it goes on when ctx ends, for it cannot
 // be called back, and the next one waits for it.
-func (b *Bus) write(ctx context.Context, topic aggregate.Topic, msgs []kafka.Message) error {
-	if err := b.Check(ctx); err != nil {
-		return err
-	}
+func (b *Bus) writeOnce(ctx context.Context, topic aggregate.Topic, msgs []kafka.Message) error {
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
@@ -111,11 +180,7 @@ func (b *Bus) write(ctx context.Context, topic aggregate.Topic, msgs []kafka.Mes
 		err = ctx.Err()
 	}
 	if err != nil {
-		err = first(err)
-		if errors.Is(err, kafka.UnknownTopicOrPartition) {
-			b.made.Store(false)
-		}
-		b.fail(opPublish, err)
+		b.fail(opPublish, first(err))
 	}
 	return err
 }

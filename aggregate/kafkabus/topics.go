@@ -28,13 +28,7 @@ func (b *Bus) Check(ctx context.Context) error {
 	if b.made.Load() {
 		return nil
 	}
-	missing, err := b.missing(ctx)
-	if err == nil && len(missing) > 0 {
-		if err = b.create(ctx, missing); err == nil {
-			err = b.settled(ctx)
-		}
-	}
-	if err != nil {
+	if err := b.make(ctx); err != nil {
 		if ctx.Err() == nil {
 			b.fail(opTopics, err)
 		}
@@ -44,16 +38,43 @@ func (b *Bus) Check(ctx context.Context) error {
 	return nil
 }
 
-// missing lists the topics that are not there.
-func (b *Bus) missing(ctx context.Context) (missing []aggregate.Topic, err error) {
+// make makes the topics that are missing until none is.
+func (b *Bus) make(ctx context.Context) error {
+	for created := false; ; created = true {
+		partitions, missing, err := b.there(ctx)
+		switch {
+		case err != nil:
+			return err
+		case len(missing) > 0:
+			// The library answers from what it last heard: that a topic is missing,
+			// for seconds after it was made. It asks the brokers again whenever it
+			// has asked them for topics, even for some that are there.
+			if err := b.create(ctx, missing); err != nil {
+				return err
+			}
+			if created && !sleep(ctx, settlePause) {
+				return ctx.Err()
+			}
+		case created:
+			return b.settled(ctx, partitions)
+		default:
+			return nil
+		}
+	}
+}
+
+// there counts the partitions of the topics that are there, as far as the library
+// knows, and lists those that are not.
+func (b *Bus) there(ctx context.Context) (partitions map[aggregate.Topic]int, missing []aggregate.Topic, err error) {
 	var names []string
 	for _, t := range aggregate.Topics {
 		names = append(names, b.name(t))
 	}
 	r, err := b.client.Metadata(ctx, &kafka.MetadataRequest{Topics: names})
 	if err != nil {
-		return nil, fmt.Errorf("no broker of %v answers: %w", b.c.Brokers, err)
+		return nil, nil, fmt.Errorf("no broker of %v answers: %w", b.c.Brokers, err)
 	}
+	partitions = map[aggregate.Topic]int{}
 	var bad []error
 	for i, t := range aggregate.Topics {
 		switch err := r.Topics[i].Error; {
@@ -61,9 +82,11 @@ func (b *Bus) missing(ctx context.Context) (missing []aggregate.Topic, err error
 			missing = append(missing, t)
 		case err != nil && !temporary(err):
 			bad = append(bad, fmt.Errorf("topic %s: %w", names[i], err))
+		default:
+			partitions[t] = len(r.Topics[i].Partitions)
 		}
 	}
-	return missing, errors.Join(bad...)
+	return partitions, missing, errors.Join(bad...)
 }
 
 // temporary tells of an error that goes by itself, as when a partition has no
@@ -98,42 +121,49 @@ func (b *Bus) create(ctx context.Context, missing []aggregate.Topic) error {
 	return errors.Join(bad...)
 }
 
-// settled waits until every partition of the topics has a leader that knows that
-// it is one: for a moment after they were made none takes a message.
-func (b *Bus) settled(ctx context.Context) error {
+// settlePause is between looks at topics that are being made.
+const settlePause = 50 * time.Millisecond
+
+// settled waits until every partition of topics that were just made has a leader
+// that knows that it is one: for a moment none takes a message. One that has
+// none for longer has to wait for a broker to come back, and does not hold up
+// the others.
+func (b *Bus) settled(ctx context.Context, partitions map[aggregate.Topic]int) error {
+	bounded, cancel := context.WithTimeout(ctx, b.c.times.request)
+	defer cancel()
 	for {
-		err := b.leaders(ctx)
-		if err == nil || !temporary(err) {
+		led, err := b.led(bounded, partitions)
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case led || bounded.Err() != nil:
+			return nil
+		case err != nil:
 			return err
 		}
-		if !sleep(ctx, 50*time.Millisecond) {
-			return err
-		}
+		sleep(bounded, settlePause)
 	}
 }
 
-func (b *Bus) leaders(ctx context.Context) error {
+// led tells whether every partition has a leader that answers as one.
+func (b *Bus) led(ctx context.Context, partitions map[aggregate.Topic]int) (bool, error) {
 	asks := map[string][]kafka.OffsetRequest{}
-	for _, t := range aggregate.Topics {
-		n := 1
-		if t == aggregate.TopicEvents {
-			n = b.c.Partitions
-		}
+	for t, n := range partitions {
 		for p := range n {
 			asks[b.name(t)] = append(asks[b.name(t)], kafka.LastOffsetOf(p))
 		}
 	}
 	r, err := b.client.ListOffsets(ctx, &kafka.ListOffsetsRequest{Topics: asks})
 	if err != nil {
-		return err
+		return false, fmt.Errorf("asking for the leaders of the topics: %w", err)
 	}
-	for topic, all := range r.Topics {
+	for _, all := range r.Topics {
 		for _, p := range all {
-			// A topic that somebody else made may have fewer partitions.
-			if p.Error != nil && temporary(p.Error) {
-				return fmt.Errorf("topic %s: %w", topic, p.Error)
+			// The library says Unknown of a partition that it knows no leader of.
+			if temporary(p.Error) || errors.Is(p.Error, kafka.Unknown) {
+				return false, nil
 			}
 		}
 	}
-	return nil
+	return true, nil
 }
