@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -195,18 +196,13 @@ func TestTopicsAreMadeOnceTheyAreMissed(t *testing.T) {
 	if err := s.DeleteTopics(p+"events", p+"findings", p+"dead"); err != nil {
 		t.Fatal(err)
 	}
-	for { // in between it is unknown, and made again
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-		err := b.Publish(ctx, aggregate.TopicEvents, numbered(0, 10))
-		cancel()
-		if err == nil {
-			break
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
+	publishN(t, b, 1000, 10) // in between it is unknown, and made again
 	got.end(t)
-	again := consume(t, b, "g") // whose positions are beyond the ends of the new logs
-	again.await(t, 10)
+	// Whose positions are beyond the ends of the new logs, unless the first had
+	// found them.
+	again := consume(t, b, "g")
+	publishN(t, b, 2000, 10)
+	awaitAll(t, slices.Concat(values(1000, 10), values(2000, 10)), got, again)
 	again.end(t)
 }
 

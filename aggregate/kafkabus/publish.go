@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol"
 
 	"github.com/guardd/guardd/aggregate"
 )
@@ -130,10 +131,13 @@ func (b *Bus) writeBatch(ctx context.Context, topic aggregate.Topic, msgs []kafk
 }
 
 // homeless tells of an error that says that nothing was written because the
-// broker that was asked has not, or not yet, or no longer, what it was asked for.
+// broker that was asked has not, or not yet, or no longer, what it was asked for,
+// or because the library knows nobody to ask.
 func homeless(err error) bool {
-	err = first(err)
-	return errors.Is(err, kafka.UnknownTopicOrPartition) || errors.Is(err, kafka.LeaderNotAvailable) || errors.Is(err, kafka.NotLeaderForPartition)
+	return slices.ContainsFunc([]error{
+		kafka.UnknownTopicOrPartition, kafka.LeaderNotAvailable, kafka.NotLeaderForPartition,
+		protocol.ErrNoTopic, protocol.ErrNoPartition, protocol.ErrNoLeader,
+	}, func(e error) bool { return errors.Is(first(err), e) })
 }
 
 // unwritten are those of msgs that err is about.

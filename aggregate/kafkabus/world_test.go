@@ -3,6 +3,7 @@ package kafkabus
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 
@@ -81,6 +82,34 @@ func (c *consumed) await(t *testing.T, n int) {
 			t.Fatalf("Consume ended with %d of %d messages: %v", c.has(), n, err)
 		}
 	}
+}
+
+// awaitAll waits until each of some values has come to one of the consumers.
+func awaitAll(t *testing.T, values []string, all ...*consumed) {
+	t.Helper()
+	for _, v := range values {
+		for !slices.ContainsFunc(all, func(c *consumed) bool { return c.came(v) }) {
+			select {
+			case <-all[len(all)-1].change:
+			case <-t.Context().Done():
+				t.Fatalf("%s did not come", v)
+			}
+		}
+	}
+}
+
+func (c *consumed) came(value string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.count[value] > 0
+}
+
+// values are those of numbered.
+func values(from, n int) (all []string) {
+	for _, m := range numbered(from, n) {
+		all = append(all, string(m.Value))
+	}
+	return all
 }
 
 // collector is one handler.
