@@ -20,6 +20,8 @@ type Book struct {
 	plans   map[string]*plan
 	keys    map[Digest]*owner
 
+	unknown bool // nobody knows yet what is in force
+
 	sets  sync.Map // what names it, as of setName: *set
 	count atomic.Int64
 }
@@ -67,12 +69,15 @@ func Compile(d *Definition, version string, last *Book) (*Book, Faults) {
 	for i := range d.Rules {
 		b.addRule(d.Rules[i], fmt.Sprintf("rules[%d]", i), last, &faults)
 	}
+	b.keepAll(KindRule, d, last, &faults)
 	for i := range d.Plans {
 		b.addPlan(d.Plans[i], fmt.Sprintf("plans[%d]", i), last, &faults)
 	}
+	b.keepAll(KindPlan, d, last, &faults)
 	for i := range d.Keys {
 		b.addKey(d.Keys[i], fmt.Sprintf("keys[%d]", i), last, &faults)
 	}
+	b.keepAll(KindKey, d, last, &faults)
 	return b, faults
 }
 
@@ -188,6 +193,11 @@ func (o *owner) override(at string, faults *Faults) {
 	}
 }
 
+// Unknown is the book of a process that has not been told its limits yet: every
+// take under it fails with ErrUnloaded. An empty book would let those through
+// that name no rule of ours, and call rules unknown that exist.
+func Unknown() *Book { return &Book{unknown: true} }
+
 // Version is what Compile was told.
 func (b *Book) Version() string { return b.version }
 
@@ -197,6 +207,9 @@ func (b *Book) Sizes() (rules, plans, keys int) { return len(b.rules), len(b.pla
 // pick resolves what a request counts against: the rules named, else those of
 // the key's plan that count its route.
 func (b *Book) pick(r *Request) (*owner, *set, error) {
+	if b.unknown {
+		return nil, nil, ErrUnloaded
+	}
 	o := b.keys[r.key()]
 	if len(r.Rules) == 0 {
 		if o == nil {

@@ -11,6 +11,8 @@ type Definition struct {
 	Rules []Rule `yaml:"rules,omitempty" json:"rules,omitempty"`
 	Plans []Plan `yaml:"plans,omitempty" json:"plans,omitempty"`
 	Keys  []Key  `yaml:"keys,omitempty" json:"keys,omitempty"`
+	// Unread are rows of a database that could not be read.
+	Unread []Unread `yaml:"-" json:"-"`
 }
 
 // Plan is the rules that its keys have, by name.

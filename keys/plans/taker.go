@@ -75,6 +75,8 @@ var (
 	ErrConflict = errors.New("request_id was used for another request")
 	// ErrStore wraps a failure of the store; never with a keys.Fallback.
 	ErrStore = errors.New("the store cannot be reached")
+	// ErrUnloaded: the book in force is Unknown. It is an ErrStore.
+	ErrUnloaded = fmt.Errorf("%w: plan limits are not loaded yet", ErrStore)
 )
 
 // Request asks for tokens.
