@@ -24,14 +24,14 @@ demo: need-go ## a shop login behind guardd, to try and to attack, on http://127
 build: need-go ## build bin/guardd
 	$(GO) build -trimpath -o bin/guardd ./cmd/guardd
 
-test: need-go need-redis need-chromium need-npm ## run every test, those against a real redis-server and in a real browser too
+test: need-go need-redis need-postgres need-chromium need-npm ## run every test, those against a real redis-server, PostgreSQL and browser too
 	$(GO) test ./...
 	cd bench && $(GO) test -mod=mod ./...
 
 test-kafka: need-go need-kafka ## the tests of the event bus against a real Apache Kafka, killed and hung for OUTAGE (1m)
 	GUARDD_KAFKA="$$(scripts/kafka.sh)" GUARDD_TEST_OUTAGE=$(OUTAGE) $(GO) test -v -count=1 -timeout 15m ./aggregate/kafkabus/...
 
-race: need-go need-cc need-redis need-chromium need-npm ## the same under the race detector
+race: need-go need-cc need-redis need-postgres need-chromium need-npm ## the same under the race detector
 	$(GO) test -race -timeout 30m ./...
 
 fuzz: need-go ## each fuzz target for FUZZTIME (20s)
@@ -55,6 +55,6 @@ lint: need-go ## formatting, vet, staticcheck, a tidy go.mod
 fmt: need-go ## format the code
 	gofmt -w .
 
-.PHONY: need-go need-redis need-chromium need-npm need-cc need-kafka
-need-go need-redis need-chromium need-npm need-cc need-kafka: need-%:
+.PHONY: need-go need-redis need-postgres need-chromium need-npm need-cc need-kafka
+need-go need-redis need-postgres need-chromium need-npm need-cc need-kafka: need-%:
 	@GO=$(GO) scripts/need.sh $*

@@ -1,5 +1,5 @@
 #!/bin/sh
-# need.sh go|redis|chromium|npm|cc|kafka: make sure that a tool is there. Where apt-get can be used
+# need.sh go|redis|postgres|chromium|npm|cc|kafka: make sure that a tool is there. Where apt-get can be used
 # (Debian, as root) it is installed; elsewhere the command to type is printed.
 set -eu
 
@@ -36,6 +36,11 @@ go)
 redis)
 	command -v redis-server >/dev/null || install redis-server redis
 	;;
+postgres)
+	# Debian keeps initdb out of PATH, beside the version's other commands.
+	command -v initdb >/dev/null || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || install postgresql postgresql
+	command -v ps >/dev/null || install procps procps
+	;;
 chromium)
 	command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || install chromium chromium
 	;;
@@ -55,7 +60,7 @@ kafka)
 	fi
 	;;
 *)
-	echo "usage: need.sh go|redis|chromium|npm|cc|kafka" >&2
+	echo "usage: need.sh go|redis|postgres|chromium|npm|cc|kafka" >&2
 	exit 2
 	;;
 esac

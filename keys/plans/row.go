@@ -110,7 +110,33 @@ func Judge(before, after *Definition) Faults {
 			bad = append(bad, f)
 		}
 	}
+	for _, r := range touched {
+		if r.Action == Delete {
+			after.stillNamed(r.Kind, r.Name, &bad)
+		}
+	}
 	return bad
+}
+
+// stillNamed refuses to delete what others name. Compile does that by itself, but
+// not of a row that could not be read: without it they were bad before, and yet
+// live on in processes that remember it.
+func (d *Definition) stillNamed(k Kind, name string, bad *Faults) {
+	add := func(field string) {
+		if !bad.On(field) {
+			bad.add(field, fmt.Sprintf("names %s %q", k, name))
+		}
+	}
+	for _, p := range d.Plans {
+		if i := slices.Index(p.Rules, name); k == KindRule && i >= 0 {
+			add(KindPlan.field(p.Name, fmt.Sprintf("rules[%d]", i)))
+		}
+	}
+	for _, x := range d.Keys {
+		if k == KindPlan && x.Plan == name {
+			add(KindKey.field(x.SHA256.String(), "plan"))
+		}
+	}
 }
 
 func (f *Fault) of(k Kind, name string) bool {
