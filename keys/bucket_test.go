@@ -183,7 +183,7 @@ func TestRulesThatDoNotLoad(t *testing.T) {
 }
 
 func TestRecordsThatDoNotDecodeSayNothing(t *testing.T) {
-	ok := State{High, 5, Critical, 9, Limit{7, 1, 1000}}
+	ok := State{High, 5, Critical, 9, Limit{7, 1, 1000}, 11}
 	if got := DecodeState(ok.Encode()); got != ok {
 		t.Errorf("%+v came back as %+v", ok, got)
 	}

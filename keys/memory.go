@@ -53,6 +53,7 @@ type Memory struct {
 	seeds   [2]maphash.Seed
 	room    int // buckets of one key per shard
 	records records
+	streams streams
 	shards  [shardCount]shard
 	pool    sync.Pool // *work
 

@@ -133,6 +133,10 @@ func prefixText(p netip.Prefix) string {
 	return p.String()
 }
 
+// Recents is the stream of what a realm decided of late. It is large, so it has a
+// slot of its own in a Redis Cluster.
+func Recents(realm string) string { return "gd:{" + realm + "/recents}:stream" }
+
 // PlanKeys names the keys of one caller of a general API: all in one slot of a
 // Redis Cluster, so that a take of several rules is one step.
 type PlanKeys struct{ prefix string }

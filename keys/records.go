@@ -18,6 +18,8 @@ type State struct {
 	Pin      Posture // an operator's; wins while it lasts
 	PinUntil int64
 	Baseline Limit // learned global limit; zero: none
+	// Epoch is the Control that posture and baseline are of. It only grows.
+	Epoch int64
 }
 
 // Effective is the posture in force at now.
@@ -31,7 +33,7 @@ func (s State) Effective(now int64) Posture {
 	return Normal
 }
 
-const stateDoubles = 7
+const stateDoubles = 8
 
 // MaxBaseline is the largest learned baseline, in units and in Count: whatever
 // a posture divides it by, it stays in the exact range. A larger one counts as
@@ -41,7 +43,7 @@ const MaxBaseline = MaxExact / MaxDivisor / 2
 // Encode returns the record of s.
 func (s State) Encode() []byte {
 	return doubles(int64(s.Posture), s.Until, int64(s.Pin), s.PinUntil,
-		s.Baseline.Capacity, s.Baseline.Count, s.Baseline.Period)
+		s.Baseline.Capacity, s.Baseline.Count, s.Baseline.Period, s.Epoch)
 }
 
 // DecodeState is the inverse of Encode; anything else is the zero State.
@@ -51,7 +53,7 @@ func DecodeState(b []byte) State {
 		return State{}
 	}
 	s := State{Posture: Posture(n[0]), Until: n[1], Pin: Posture(n[2]), PinUntil: n[3],
-		Baseline: Limit{Capacity: n[4], Count: n[5], Period: n[6]}}
+		Baseline: Limit{Capacity: n[4], Count: n[5], Period: n[6]}, Epoch: n[7]}
 	if !s.Baseline.Exact() || s.Baseline.Units() > MaxBaseline || s.Baseline.Count > MaxBaseline {
 		s.Baseline = Limit{}
 	}

@@ -40,6 +40,11 @@ var behaviours = []struct {
 	{"a document is swapped only for what is there", documents},
 	{"of many who change a document nobody's change is lost", changes},
 	{"of many who write a journal everybody's entry is read once", journal},
+	{"of two who set a realm the later wins, and a pin stays", controls},
+	{"a suspect network is set and let go everywhere", suspects},
+	{"of many who set a realm the latest wins in every shard", laterWins},
+	{"a stream keeps the last of what was appended, and for its time", streams},
+	{"a stream replaces what is of another type", streamTyped},
 	{"a clear takes buckets away and nothing else", clears},
 }
 

@@ -111,9 +111,9 @@ local function arithmetic()
 
   -- State: the posture in force, and the baseline if one is learned.
   function A.state(v, now)
-    if #v ~= 56 then return 0 end
+    if #v ~= 64 then return 0 end
     local x = {}
-    for i = 1, 7 do
+    for i = 1, 8 do
       x[i] = one(string.sub(v, 8 * i - 7, 8 * i))
       if not x[i] then return 0 end
     end
