@@ -68,7 +68,7 @@ var layers = []layer{
 		"detection is mathematics: whoever doubts a figure of it runs it without anything around"},
 	{"aggregate/sim", []string{"keys", "escalation", "aggregate", "aggregate/detect"}, nil,
 		"makes logins and attacks, and puts them to the real parts"},
-	{"aggregate/aggregatetest", []string{"aggregate"}, []string{"github.com/google/go-cmp"},
+	{"aggregate/aggregatetest", []string{"aggregate", "keys"}, []string{"github.com/google/go-cmp"},
 		"the suite is for whoever writes a Bus: it knows the contract and no implementation"},
 	{"aggregate/kafkabus", []string{"aggregate"}, []string{"github.com/segmentio/kafka-go"},
 		"the one place that knows Kafka: whoever runs without it must not pay for its client"},

@@ -1,0 +1,129 @@
+package aggregate
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/guardd/guardd/keys"
+)
+
+// Query selects events: those of which every field that is given holds. Without
+// any, all.
+type Query struct {
+	ID      string // of the event
+	Attempt string // hash of the attempt: it and its outcome
+	Account string // keyed hash
+	IP      string // canonical address
+	Network string // its /24 or /48
+	Device  string // hash
+	// Most is how many events are returned at most; 0 is 100.
+	Most int
+}
+
+func (q *Query) holds(e *Event) bool {
+	for _, c := range [...]struct{ want, is string }{
+		{q.ID, e.ID}, {q.Attempt, e.Attempt}, {q.Account, e.Account}, {q.IP, e.IP}, {q.Network, e.Network}, {q.Device, e.Device},
+	} {
+		if c.want != "" && c.want != c.is {
+			return false
+		}
+	}
+	return true
+}
+
+// RecentsConfig makes Recents.
+type RecentsConfig struct {
+	Streams keys.Streams
+	// Keep is how many events of a realm are kept; 0 is 100,000, some 70 MB.
+	Keep int
+	// For is how long; 0 is 7 days.
+	For time.Duration
+	// Now is the store's time; nil is the machine's.
+	Now func() time.Time
+}
+
+// Recents are the events of late of each realm, so that whoever asks why a
+// customer was asked yesterday is told. They are safe for concurrent use, and all
+// instances on one store have the same.
+type Recents struct{ c RecentsConfig }
+
+// NewRecents returns the Recents in a store.
+func NewRecents(c RecentsConfig) *Recents {
+	if c.Keep <= 0 {
+		c.Keep = 100_000
+	}
+	if c.For <= 0 {
+		c.For = 7 * 24 * time.Hour
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	return &Recents{c}
+}
+
+// Add keeps events of one realm. After an error some may be kept: they can be
+// added again, Find returns each once.
+func (r *Recents) Add(ctx context.Context, realm string, events []Event) error {
+	var values [][]byte
+	n := 0
+	put := func() error {
+		err := r.c.Streams.Append(ctx, keys.Recents(realm), values, r.c.Keep, r.c.For.Microseconds())
+		values, n = values[:0], 0
+		return err
+	}
+	for i := range events {
+		b, err := events[i].AppendTo(nil)
+		if err != nil {
+			return fmt.Errorf("event %s: %w", events[i].ID, err)
+		}
+		// A part at a time: a store does nothing else meanwhile.
+		if len(values) == recentsPart || n+len(b) > recentsBytes && n > 0 {
+			if err := put(); err != nil {
+				return err
+			}
+		}
+		values, n = append(values, b), n+len(b)
+	}
+	if len(values) == 0 {
+		return nil
+	}
+	return put()
+}
+
+// How much one call to the store writes or reads: a fraction of a millisecond.
+const (
+	recentsPart  = 64
+	recentsBytes = 128 << 10
+	recentsPage  = 200
+)
+
+// Find returns the events that q selects, in the order in which they were added,
+// the last first. It reads no further than it has to; for what is not there that
+// is all of them, a page at a time.
+func (r *Recents) Find(ctx context.Context, realm string, q Query) (found []Event, err error) {
+	if q.Most <= 0 {
+		q.Most = 100
+	}
+	oldest, seen := r.c.Now().Add(-r.c.For), map[string]bool{}
+	for before := ""; ; {
+		values, next, err := r.c.Streams.Page(ctx, keys.Recents(realm), before, recentsPage)
+		if err != nil {
+			return nil, err
+		}
+		for _, v := range values {
+			var e Event
+			// What cannot be read is of a newer version, during an upgrade.
+			if e.Decode(v) != nil || !q.holds(&e) || seen[e.ID] || e.Time.Before(oldest) {
+				continue
+			}
+			seen[e.ID] = true
+			if found = append(found, e); len(found) == q.Most {
+				return found, nil
+			}
+		}
+		if before = next; before == "" {
+			return found, nil
+		}
+	}
+}
