@@ -32,7 +32,9 @@ type debts struct {
 	mu   sync.Mutex
 	owed map[string]*debt // by bucket key
 	sent []*charge        // without a reply so far
-	only map[tierOf]*Rules
+	// unheard is in how many of sent a bucket is.
+	unheard map[string]int
+	only    map[tierOf]*Rules
 }
 
 type tierOf struct {
@@ -77,7 +79,7 @@ type charge struct {
 func newDebts() *debts {
 	var id [8]byte
 	rand.Read(id[:])
-	return &debts{name: hex.EncodeToString(id[:]), max: debtsKept, owed: map[string]*debt{}, only: map[tierOf]*Rules{}}
+	return &debts{name: hex.EncodeToString(id[:]), max: debtsKept, owed: map[string]*debt{}, unheard: map[string]int{}, only: map[tierOf]*Rules{}}
 }
 
 // any reports whether anything is owed or unanswered. A nil ledger owes nothing.
@@ -238,6 +240,17 @@ func (d *debts) owing(keys []string) bool {
 	return slices.ContainsFunc(keys, func(key string) bool { return d.owed[key] != nil })
 }
 
+// unpaid reports whether one of these buckets owes something, or may: what was
+// sent for it has not been answered.
+func (d *debts) unpaid(keys []string) bool {
+	if !d.any() {
+		return false
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.owing(keys) || slices.ContainsFunc(keys, func(key string) bool { return d.unheard[key] > 0 })
+}
+
 // owes is owing of an ask's buckets, for who does not hold the lock.
 func (d *debts) owes(a *Ask) bool {
 	d.mu.Lock()
@@ -245,21 +258,35 @@ func (d *debts) owes(a *Ask) bool {
 	return d.owing(a.Keys)
 }
 
-// next is what is to be sent next: what has not been answered, or one debt. nil:
-// nothing is owed.
-func (d *debts) next(now int64) *charge {
+// looks is how many debts that cannot be sent yet are passed over for one that
+// can, where a part of the store is gone. The order is another each time.
+const looks = 1024
+
+// next is what is to be sent next: what has not been answered, or one debt, of a
+// bucket that may be charged now. nil: nothing that was looked at is.
+func (d *debts) next(now int64, may func(bucket string) bool) *charge {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	defer d.count()
-	for len(d.sent) > 0 {
-		c := d.sent[0]
-		d.sent = d.sent[1:]
-		if now < c.till {
+	for range min(len(d.sent), looks) {
+		c := d.pop()
+		switch {
+		case now >= c.till:
+			d.lost.Add(1)
+		case may(c.Keys[0]):
 			return c
+		default:
+			d.push(c)
 		}
-		d.lost.Add(1)
 	}
+	passed := 0
 	for key, b := range d.owed {
+		if !may(key) {
+			if passed++; passed == looks {
+				break
+			}
+			continue
+		}
 		if c := d.charge(&Charge{Rules: b.rules, Keys: []string{key}, StateKey: b.stateKey, KKeys: b.kKeys}, now); c != nil {
 			return c
 		}
@@ -276,11 +303,34 @@ func (d *debts) again(c *charge) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if len(d.sent) >= sentKept {
-		d.sent = d.sent[1:]
+		d.pop()
 		d.lost.Add(1)
 	}
-	d.sent = append(d.sent, c)
+	d.push(c)
 	d.count()
+}
+
+func (d *debts) push(c *charge) {
+	d.sent = append(d.sent, c)
+	for _, key := range c.Keys {
+		d.unheard[key]++
+	}
+}
+
+// pop takes out the first of sent.
+func (d *debts) pop() *charge {
+	c := d.sent[0]
+	d.sent = d.sent[1:]
+	d.heard(c)
+	return c
+}
+
+func (d *debts) heard(c *charge) {
+	for _, key := range c.Keys {
+		if d.unheard[key]--; d.unheard[key] <= 0 {
+			delete(d.unheard, key)
+		}
+	}
 }
 
 func (d *debts) count() { d.size.Store(int64(len(d.owed) + len(d.sent))) }

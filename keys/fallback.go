@@ -22,11 +22,11 @@ type FallbackConfig struct {
 	// Live, when set, counts them instead (Live.Count): 0 means that nobody
 	// knows, and the share is the least that there is.
 	Live func() int
-	// Breaker stands before the primary, so that one that is dead costs a
-	// deadline now and then and not one a call. Put and Revoke pass it by: they
+	// Breakers stand before the primary, so that what is dead of it costs a
+	// deadline now and then and not one a call. Put and Revoke pass them by: they
 	// are few, and must not miss a store that has just come back. nil: none.
-	Breaker *Breaker
-	// Heart says that heartbeats through the same breaker (Live) are its probes.
+	Breakers *Breakers
+	// Heart says that heartbeats through the same breakers (Live) are their probes.
 	// Then no attempt waits for a store that is gone, and none is let through there
 	// before what the fleet owes has come back.
 	Heart bool
@@ -99,9 +99,10 @@ func NewFallback(c FallbackConfig) *Fallback {
 
 // Take implements Store.
 func (f *Fallback) Take(ctx context.Context, a *Ask, ans *Answer) error {
-	err := f.through(ctx, func() error { return f.takeShared(ctx, a, ans) })
+	at := f.at(first(a.Keys))
+	err := f.through(ctx, at, func() error { return f.takeShared(ctx, at, a, ans) })
 	if err == nil {
-		f.c.Local.mirror(a, ans, !f.debts.any())
+		f.c.Local.mirror(a, ans, !f.debts.unpaid(a.Keys))
 		return nil
 	}
 	if errors.Is(err, ErrAsk) {
@@ -113,7 +114,7 @@ func (f *Fallback) Take(ctx context.Context, a *Ask, ans *Answer) error {
 	local.Deadline = 0 // it is all that is left to answer
 	local.Now = f.now(a.Now)
 	err = f.c.Local.Take(ctx, &local, ans)
-	ans.Degraded, ans.NextProbe = true, f.NextProbe()
+	ans.Degraded, ans.NextProbe = true, f.nextProbe(at)
 	if err == nil && f.debts != nil {
 		f.debts.add(&local, a.Rules, ans)
 	}
@@ -121,12 +122,12 @@ func (f *Fallback) Take(ctx context.Context, a *Ask, ans *Answer) error {
 }
 
 // takeShared asks the primary, which gets back first what this ask's buckets owe.
-func (f *Fallback) takeShared(ctx context.Context, a *Ask, ans *Answer) error {
+func (f *Fallback) takeShared(ctx context.Context, at *Breaker, a *Ask, ans *Answer) error {
 	if f.debts.any() {
 		var cancel context.CancelFunc
 		ctx, cancel = f.within(ctx) // both calls together
 		defer cancel()
-		if err := f.settle(ctx, a); err != nil {
+		if err := f.settle(ctx, at, a); err != nil {
 			return err
 		}
 	}
@@ -151,7 +152,7 @@ func (f *Fallback) Give(ctx context.Context, r *Return, rcp *Receipt) error {
 	if r.Local {
 		book.Took = nil
 	}
-	err := f.through(ctx, func() error {
+	err := f.through(ctx, f.at(r.OutcomeKey), func() error {
 		if err := f.c.Primary.Give(ctx, &book, rcp); err != nil {
 			return err
 		}
@@ -265,14 +266,30 @@ func (f *Fallback) within(ctx context.Context) (context.Context, context.CancelF
 	return context.WithTimeout(ctx, f.c.Deadline)
 }
 
-// pass asks the breaker for leave to ask the primary.
-func (f *Fallback) pass() (Pass, error) {
-	if f.c.Breaker == nil {
+// at is the breaker before what key lives on; nil: none.
+func (f *Fallback) at(key string) *Breaker {
+	if f.c.Breakers == nil {
+		return nil
+	}
+	return f.c.Breakers.At(key)
+}
+
+// first of the keys of one slot; what has none is refused by the store.
+func first(keys []string) string {
+	if len(keys) == 0 {
+		return ""
+	}
+	return keys[0]
+}
+
+// pass asks a breaker for leave to ask the primary.
+func (f *Fallback) pass(at *Breaker) (Pass, error) {
+	if at == nil {
 		return Pass{}, nil
 	}
-	ask := f.c.Breaker.Closed
+	ask := at.Closed
 	if !f.c.Heart {
-		ask = func() (Pass, bool) { return f.c.Breaker.Ask(f.c.Local.now()) }
+		ask = func() (Pass, bool) { return at.Ask(f.c.Local.now()) }
 	}
 	if p, ok := ask(); ok {
 		return p, nil
@@ -280,21 +297,21 @@ func (f *Fallback) pass() (Pass, error) {
 	return Pass{}, ErrOpen
 }
 
-// through asks the primary, if the breaker lets it.
-func (f *Fallback) through(ctx context.Context, call func() error) error {
-	pass, err := f.pass()
+// through asks the primary, if the breaker before it lets it.
+func (f *Fallback) through(ctx context.Context, at *Breaker, call func() error) error {
+	pass, err := f.pass(at)
 	if err != nil {
 		return err
 	}
 	err = call()
-	f.tell(ctx, pass, err)
+	f.tell(ctx, at, pass, err)
 	return err
 }
 
 // tell says to the breaker what became of a call.
-func (f *Fallback) tell(ctx context.Context, p Pass, err error) {
-	if f.c.Breaker != nil {
-		f.c.Breaker.Tell(p, f.c.Local.now(), resultOf(ctx, err))
+func (f *Fallback) tell(ctx context.Context, at *Breaker, p Pass, err error) {
+	if at != nil {
+		at.Tell(p, f.c.Local.now(), resultOf(ctx, err))
 	}
 }
 
@@ -310,14 +327,22 @@ func resultOf(ctx context.Context, err error) Result {
 	return Failed
 }
 
-// NextProbe is the time in microseconds until the primary is asked again, 0
-// where it is asked at once: what was refused only because this instance gives
-// no more than its share may be worth another try then.
-func (f *Fallback) NextProbe() int64 {
-	if f.c.Breaker == nil {
+// nextProbe is the time in microseconds until what is behind a breaker is asked
+// again, 0 where it is asked at once: what was refused only because this instance
+// gives no more than its share may be worth another try then.
+func (f *Fallback) nextProbe(at *Breaker) int64 {
+	if at == nil {
 		return 0
 	}
-	return f.c.Breaker.Next(f.c.Local.now())
+	return at.Next(f.c.Local.now())
+}
+
+// Breakers counts what those before the primary have done: all, and each.
+func (f *Fallback) Breakers() (all BreakerStats, each []PartStats) {
+	if f.c.Breakers == nil {
+		return all, nil
+	}
+	return f.c.Breakers.Stats(f.c.Local.now())
 }
 
 // failed tells of a failure; calls that the breaker held back it counts itself.

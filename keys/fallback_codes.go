@@ -14,7 +14,7 @@ var (
 // Tally implements Tallies. While the primary is gone this instance counts
 // alone, so that what may happen once may happen once on every instance.
 func (f *Fallback) Tally(ctx context.Context, key string, now, window int64) (n, before int64, err error) {
-	err = f.through(ctx, func() (err error) { n, before, err = f.tallies.Tally(ctx, key, now, window); return err })
+	err = f.through(ctx, f.at(key), func() (err error) { n, before, err = f.tallies.Tally(ctx, key, now, window); return err })
 	if err == nil || errors.Is(err, ErrAsk) {
 		return n, before, err
 	}
@@ -28,7 +28,7 @@ func (f *Fallback) Tally(ctx context.Context, key string, now, window int64) (n,
 // accounts, and none goes out while the last code lives; after MaxQuarterMails
 // in a day each costs an image.
 func (f *Fallback) SendCode(ctx context.Context, a *CodeAsk, ans *CodeAnswer) error {
-	err := f.lost("send code", f.through(ctx, func() error { return f.codes.SendCode(ctx, a, ans) }))
+	err := f.lost("send code", f.through(ctx, f.at(a.Key), func() error { return f.codes.SendCode(ctx, a, ans) }))
 	if err == nil && a.Now == 0 {
 		f.learn(ans.Now)
 	}
@@ -48,7 +48,7 @@ func (f *Fallback) SendCode(ctx context.Context, a *CodeAsk, ans *CodeAnswer) er
 // quarter that this instance sent, if it did.
 func (f *Fallback) LiveCode(ctx context.Context, key string, now int64) (Code, error) {
 	var c Code
-	err := f.through(ctx, func() (err error) { c, err = f.codes.LiveCode(ctx, key, now); return err })
+	err := f.through(ctx, f.at(key), func() (err error) { c, err = f.codes.LiveCode(ctx, key, now); return err })
 	if err = f.lost("live code", err); !errors.Is(err, ErrNoStore) {
 		return c, err
 	}
@@ -63,7 +63,7 @@ func (f *Fallback) LiveCode(ctx context.Context, key string, now int64) (Code, e
 // sent by it, so that its owner can have another.
 func (f *Fallback) SpendCode(ctx context.Context, key string, serial, now int64) (bool, error) {
 	var spent bool
-	err := f.through(ctx, func() (err error) { spent, err = f.codes.SpendCode(ctx, key, serial, now); return err })
+	err := f.through(ctx, f.at(key), func() (err error) { spent, err = f.codes.SpendCode(ctx, key, serial, now); return err })
 	if err = f.lost("spend code", err); !errors.Is(err, ErrNoStore) {
 		return spent, err
 	}
@@ -76,7 +76,7 @@ func (f *Fallback) SpendCode(ctx context.Context, key string, serial, now int64)
 // UnsendCode implements Codes: in the primary and in the twin, whichever had it
 // sent.
 func (f *Fallback) UnsendCode(ctx context.Context, key string, serial, now int64) error {
-	err := f.through(ctx, func() error { return f.codes.UnsendCode(ctx, key, serial, now) })
+	err := f.through(ctx, f.at(key), func() error { return f.codes.UnsendCode(ctx, key, serial, now) })
 	if errors.Is(err, ErrAsk) {
 		return err
 	}

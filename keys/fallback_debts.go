@@ -22,11 +22,11 @@ var errOwing = errors.New("the store is owed what was let through here, and has 
 // settle pays what an ask's buckets owe before they are asked again. Nothing is
 // sent before the store works: a charge that is counted early in an outage is
 // refilled there in the rest of it, beside what the share refills here.
-func (f *Fallback) settle(ctx context.Context, a *Ask) error {
+func (f *Fallback) settle(ctx context.Context, at *Breaker, a *Ask) error {
 	if err := a.Validate(); err != nil {
 		return err
 	}
-	if f.c.Heart && f.c.Breaker.Failing() && f.debts.owes(a) {
+	if f.c.Heart && at.Failing() && f.debts.owes(a) {
 		return errOwing
 	}
 	c := f.debts.of(a, f.now(a.Now))
@@ -58,47 +58,54 @@ const (
 )
 
 // Return sends one batch of what this instance let through alone to the shared
-// store, in any order, and reports whether more is owed. While the
-// breaker is open it waits until a probe has worked, and goes ahead then: so what
+// store, in any order, and reports whether more is owed. While the breaker before
+// a bucket is open it waits until a probe has worked, and goes ahead then: so what
 // is owed has come back before anybody is let through there again, unless it is
 // more than a second's worth.
 func (f *Fallback) Return(ctx context.Context) (more bool) {
 	for range returnBatch {
-		if !f.debts.any() || ctx.Err() != nil {
-			break
-		}
-		b := f.c.Breaker
-		var pass Pass
-		asked := b != nil && !b.Open()
-		if asked {
-			if f.c.Heart && b.Failing() {
-				return true
-			}
-			if pass, asked = b.Ask(f.c.Local.now()); !asked {
-				return true
-			}
-		} else if b != nil && !b.Recovering() {
-			return true
-		}
-		c := f.debts.next(f.now(0))
-		var err error
-		if c != nil {
-			err = f.charge(ctx, c)
-		}
-		if asked {
-			if c == nil {
-				err = ErrAsk // nothing was asked
-			}
-			f.tell(ctx, pass, err)
-		}
-		if err != nil {
-			if c != nil {
-				f.failed("charge", err)
-			}
+		if !f.debts.any() || ctx.Err() != nil || !f.returnOne(ctx) {
 			break
 		}
 	}
 	return f.debts.any()
+}
+
+// returnOne sends one charge and reports whether the next may follow.
+func (f *Fallback) returnOne(ctx context.Context) bool {
+	c := f.debts.next(f.now(0), f.takesCharges)
+	if c == nil {
+		return false
+	}
+	at := f.at(c.Keys[0])
+	var pass Pass
+	if at != nil && !at.Open() {
+		var ok bool
+		if pass, ok = at.Ask(f.c.Local.now()); !ok { // it has just opened
+			f.debts.again(c)
+			return false
+		}
+	} else {
+		at = nil // a probe has worked: this is none
+	}
+	err := f.charge(ctx, c)
+	f.tell(ctx, at, pass, err)
+	if err != nil {
+		f.failed("charge", err)
+	}
+	return err == nil
+}
+
+// takesCharges reports whether what key lives on may be sent what it is owed.
+func (f *Fallback) takesCharges(key string) bool {
+	at := f.at(key)
+	switch {
+	case at == nil:
+		return true
+	case at.Open():
+		return at.Recovering()
+	}
+	return !f.c.Heart || !at.Failing()
 }
 
 // Run returns what is owed, whenever something is, until ctx ends.

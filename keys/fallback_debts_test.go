@@ -34,9 +34,9 @@ func newCluster(t *testing.T, n int, l keys.Limit) *cluster {
 		p := &keystest.Faulty{Subject: c.shared}
 		local := keys.NewMemory(keys.MemoryConfig{Now: clock})
 		c.fault, c.local = append(c.fault, p), append(c.local, local)
-		b := keys.NewBreaker(keys.BreakerConfig{})
-		c.all = append(c.all, keys.NewFallback(keys.FallbackConfig{Primary: p, Local: local, Instances: n, Breaker: b, Heart: true}))
-		c.live = append(c.live, keys.NewLive(keys.LiveConfig{Store: written{p}, Breaker: b, Now: clock}))
+		b := keys.NewBreakers(keys.BreakersConfig{})
+		c.all = append(c.all, keys.NewFallback(keys.FallbackConfig{Primary: p, Local: local, Instances: n, Breakers: b, Heart: true}))
+		c.live = append(c.live, keys.NewLive(keys.LiveConfig{Store: written{p}, Breakers: b, Now: clock}))
 	}
 	var err error
 	c.rules, err = keys.NewRules([]keys.TierSpec{{Tier: keys.TierPair, Limits: []keys.LimitSpec{
@@ -56,7 +56,7 @@ func (c *cluster) set(f keystest.Fault) {
 // written is a heart whose beats are writes of another kind.
 type written struct{ *keystest.Faulty }
 
-func (w written) Beat(ctx context.Context, _ [8]byte, _, ttl int64) (int64, error) {
+func (w written) Beat(ctx context.Context, _ string, _ [8]byte, _, ttl int64) (int64, error) {
 	return 1, w.Put(ctx, "gd:{r/0}:beat", nil, ttl)
 }
 

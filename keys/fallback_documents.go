@@ -52,6 +52,9 @@ func (d *debts) clear(buckets []string) {
 				next++
 			}
 		}
+		if !left {
+			d.heard(c)
+		}
 		return !left
 	})
 }

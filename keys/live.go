@@ -3,6 +3,7 @@ package keys
 import (
 	"context"
 	"math/rand/v2"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -13,10 +14,10 @@ const MaxInstances = 10_000
 
 // Beats is a store that is told which instances live.
 type Beats interface {
-	// Beat says that the instance lives for ttl microseconds from now (the
+	// Beat says at key that the instance lives for ttl microseconds from now (the
 	// store's clock, unless now is given), and returns how many do. A ttl of 0
 	// says that it is leaving.
-	Beat(ctx context.Context, instance [8]byte, now, ttl int64) (live int64, err error)
+	Beat(ctx context.Context, key string, instance [8]byte, now, ttl int64) (live int64, err error)
 }
 
 // Lifetimes of a heartbeat unless LiveConfig says otherwise: an instance that
@@ -36,10 +37,10 @@ type LiveConfig struct {
 	// Fixed is the operator's word for how many there are; 0 is none. The heart
 	// beats all the same, for the others.
 	Fixed int
-	// Breaker stands before the store; beats are probes too, so that it closes
+	// Breakers stand before the store; beats are probes too, so that they close
 	// where nobody logs in. nil: none.
-	Breaker *Breaker
-	// Now is the breaker's clock; nil is the machine's.
+	Breakers *Breakers
+	// Now is the breakers' clock; nil is the machine's.
 	Now func() int64
 }
 
@@ -78,17 +79,7 @@ func (l *Live) Count() int {
 
 // Beat sends one heartbeat, unless the breaker holds it back.
 func (l *Live) Beat(ctx context.Context) error {
-	var pass Pass
-	if l.c.Breaker != nil {
-		var ok bool
-		if pass, ok = l.c.Breaker.Ask(l.c.Now()); !ok {
-			return ErrOpen
-		}
-	}
-	n, err := l.c.Store.Beat(ctx, l.c.Instance, 0, l.c.TTL.Microseconds())
-	if l.c.Breaker != nil {
-		l.c.Breaker.Tell(pass, l.c.Now(), resultOf(ctx, err))
-	}
+	n, err := l.beat(ctx, l.at(LiveKey), LiveKey)
 	if err != nil {
 		return err
 	}
@@ -98,24 +89,76 @@ func (l *Live) Beat(ctx context.Context) error {
 	return nil
 }
 
-// Run beats until ctx ends, and then says that the instance is leaving. Failed,
-// when not nil, is told of beats that failed.
+func (l *Live) at(key string) *Breaker {
+	if l.c.Breakers == nil {
+		return nil
+	}
+	return l.c.Breakers.At(key)
+}
+
+// beat sends one through a breaker, if there is one.
+func (l *Live) beat(ctx context.Context, through *Breaker, key string) (live int64, err error) {
+	var pass Pass
+	if through != nil {
+		var ok bool
+		if pass, ok = through.Ask(l.c.Now()); !ok {
+			return 0, ErrOpen
+		}
+	}
+	live, err = l.c.Store.Beat(ctx, key, l.c.Instance, 0, l.c.TTL.Microseconds())
+	if through != nil {
+		through.Tell(pass, l.c.Now(), resultOf(ctx, err))
+	}
+	return live, err
+}
+
+// Tend probes each part of the store that has failed since it last worked, unless
+// it is not due yet, or the one that Beat asks. Failed, when not nil, is told of
+// those that failed again, from any goroutine.
+func (l *Live) Tend(ctx context.Context, failed func(error)) {
+	if l.c.Breakers == nil {
+		return
+	}
+	var all sync.WaitGroup
+	for _, p := range l.c.Breakers.ailing(LiveKey) {
+		all.Go(func() {
+			_, err := l.beat(ctx, p.Breaker, BeatKey(p.key))
+			if err != nil && err != ErrOpen && failed != nil && ctx.Err() == nil {
+				failed(err)
+			}
+		})
+	}
+	all.Wait()
+}
+
+// Run beats and tends until ctx ends, and then says that the instance is leaving.
+// Failed, when not nil, is told of beats that failed, from any goroutine.
 func (l *Live) Run(ctx context.Context, failed func(error)) {
-	timer := time.NewTimer(l.pause())
+	var tending sync.WaitGroup
+	tending.Go(func() { pulse(ctx, l.lull, func() { l.Tend(ctx, failed) }) })
+	pulse(ctx, l.pause, func() {
+		if err := l.Beat(ctx); err != nil && failed != nil && ctx.Err() == nil {
+			failed(err)
+		}
+	})
+	tending.Wait()
+	leave, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	_, _ = l.c.Store.Beat(leave, LiveKey, l.c.Instance, 0, 0) // else the mark dies by itself
+}
+
+// pulse does something again and again until ctx ends, with a pause before each.
+func pulse(ctx context.Context, pause func() time.Duration, do func()) {
+	timer := time.NewTimer(pause())
 	defer timer.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			leave, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-			defer cancel()
-			_, _ = l.c.Store.Beat(leave, l.c.Instance, 0, 0) // else the mark dies by itself
 			return
 		case <-timer.C:
 		}
-		if err := l.Beat(ctx); err != nil && failed != nil && ctx.Err() == nil {
-			failed(err)
-		}
-		timer.Reset(l.pause())
+		do()
+		timer.Reset(pause())
 	}
 }
 
@@ -124,8 +167,25 @@ func (l *Live) Run(ctx context.Context, failed func(error)) {
 // probe.
 func (l *Live) pause() time.Duration {
 	p := l.c.Every - l.c.Every/10 + rand.N(l.c.Every/5+1)
-	if l.c.Breaker != nil && l.c.Breaker.Open() {
-		p = min(p, time.Duration(l.c.Breaker.Next(l.c.Now()))*time.Microsecond+time.Millisecond)
+	if at := l.at(LiveKey); at != nil && at.Open() {
+		p = min(p, l.until(at))
 	}
 	return p
+}
+
+// lull is the time to the next look at who needs to be probed.
+func (l *Live) lull() time.Duration {
+	p := l.c.Every
+	if l.c.Breakers != nil {
+		for _, ill := range l.c.Breakers.ailing(LiveKey) {
+			if ill.Open() {
+				p = min(p, l.until(ill.Breaker))
+			}
+		}
+	}
+	return p
+}
+
+func (l *Live) until(b *Breaker) time.Duration {
+	return time.Duration(b.Next(l.c.Now()))*time.Microsecond + time.Millisecond
 }

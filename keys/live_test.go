@@ -21,7 +21,7 @@ type hearts struct {
 	beaten chan struct{}
 }
 
-func (h *hearts) Beat(_ context.Context, instance [8]byte, _, ttl int64) (int64, error) {
+func (h *hearts) Beat(_ context.Context, _ string, instance [8]byte, _, ttl int64) (int64, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.beaten != nil {
@@ -83,8 +83,8 @@ func TestInstancesCountEachOtherAndTheLastCountOutlivesTheStore(t *testing.T) {
 
 func TestBeatsAreProbesOfAnOpenBreaker(t *testing.T) {
 	h, now := &hearts{gone: errors.New("gone")}, int64(0)
-	b := keys.NewBreaker(quick)
-	l := keys.NewLive(keys.LiveConfig{Store: h, Instance: [8]byte{1}, Breaker: b, Now: func() int64 { return now }})
+	b := keys.NewBreakers(keys.BreakersConfig{Each: quick})
+	l := keys.NewLive(keys.LiveConfig{Store: h, Instance: [8]byte{1}, Breakers: b, Now: func() int64 { return now }})
 	for range 3 {
 		if err := l.Beat(t.Context()); err == nil || errors.Is(err, keys.ErrOpen) {
 			t.Fatal(err)

@@ -159,7 +159,7 @@ func (f *Fallback) Settle(ctx context.Context, s *Settlement, out *Settled) erro
 	if !ok {
 		return ErrNoStore
 	}
-	err := f.through(ctx, func() error {
+	err := f.through(ctx, f.at(first(s.Keys)), func() error {
 		err := settler.Settle(ctx, &shared, out)
 		if err == nil && s.Now == 0 {
 			f.learn(out.Now)

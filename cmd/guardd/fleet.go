@@ -12,20 +12,20 @@ import (
 	"github.com/guardd/guardd/keys/redisstore"
 )
 
-// openFleet makes the store of an instance among others: Redis behind a breaker
+// openFleet makes the store of an instance among others: Redis behind breakers
 // with the twin beside it, and a heart that tells the others that it lives.
 func (s *server) openFleet(shared *redisstore.Store, twin *keys.Memory) (*keys.Fallback, error) {
 	if _, err := rand.Read(s.instance[:]); err != nil {
 		return nil, fmt.Errorf("naming the instance: %w", err)
 	}
-	breaker := keys.NewBreaker(keys.BreakerConfig{Flipped: s.breakerFlipped})
+	breakers := keys.NewBreakers(keys.BreakersConfig{Store: shared, Flipped: s.breakerFlipped})
 	s.live = keys.NewLive(keys.LiveConfig{
-		Store: shared, Instance: s.instance, Fixed: s.config.Instances, Breaker: breaker})
+		Store: shared, Instance: s.instance, Fixed: s.config.Instances, Breakers: breakers})
 	store := keys.NewFallback(keys.FallbackConfig{
-		Primary: shared, Local: twin, Live: s.live.Count, Breaker: breaker, Heart: true,
+		Primary: shared, Local: twin, Live: s.live.Count, Breakers: breakers, Heart: true,
 		Deadline: time.Duration(s.config.RedisDeadline), OnError: s.storeFailed})
-	s.outage = breaker.Open
-	s.metrics.watchFleet(breaker, s.live, store)
+	s.outage = breakers.Open
+	s.metrics.watchFleet(s.live, store)
 
 	ctx, stop := context.WithTimeout(context.Background(), time.Second)
 	defer stop()
@@ -55,39 +55,42 @@ func (s *server) background(f func(context.Context)) {
 	})
 }
 
-// breakerFlipped says so once, whatever the rate of requests.
-func (s *server) breakerFlipped(open bool) {
+// breakerFlipped says so once, whatever the rate of requests; of a Cluster, which
+// node it is.
+func (s *server) breakerFlipped(node string, open bool) {
+	log := s.log
+	if node != "" {
+		log = log.With("node", node)
+	}
 	if open {
-		s.metrics.degraded.Set(1)
-		s.log.Warn("redis has failed again and again: asking it only now and then until it works")
+		log.Warn("redis has failed again and again: asking it only now and then until it works")
 		return
 	}
-	s.metrics.degraded.Set(0)
-	s.log.Info("redis works again: counting there")
+	log.Info("redis works again: counting there")
 }
 
 // fleetCollector exports what stands between this instance and the others,
 // looked at once a scrape.
 type fleetCollector struct {
-	breaker *keys.Breaker
-	live    *keys.Live
-	store   *keys.Fallback
+	live  *keys.Live
+	store *keys.Fallback
 
-	open, opened, probes, skipped, next, instances, owed, returned, lost *prometheus.Desc
+	degraded, open, opened, probes, skipped, next, instances, owed, returned, lost *prometheus.Desc
 }
 
-// watchFleet exports breaker and heartbeats; nil ones are those of an instance
+// watchFleet exports breakers and heartbeats; nil ones are those of an instance
 // that has no shared store.
-func (m *metrics) watchFleet(b *keys.Breaker, l *keys.Live, f *keys.Fallback) {
+func (m *metrics) watchFleet(l *keys.Live, f *keys.Fallback) {
 	d := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc(name, help, labels, nil)
 	}
-	m.registry.MustRegister(&fleetCollector{breaker: b, live: l, store: f,
-		open:      d("guardd_breaker_open", "1 while the shared store is asked only now and then, because it has failed again and again, else 0."),
-		opened:    d("guardd_breaker_opened_total", "Times that the breaker before the shared store has opened."),
+	m.registry.MustRegister(&fleetCollector{live: l, store: f,
+		degraded:  d("guardd_degraded", "1 while the shared store, or a node of it, does not answer and this instance decides alone what is counted there, else 0."),
+		open:      d("guardd_breaker_open", "1 while the shared store (node: which of a Cluster's, as soon as it was asked) is asked only now and then, because it has failed again and again, else 0.", "node"),
+		opened:    d("guardd_breaker_opened_total", "Times that a breaker before the shared store has opened."),
 		probes:    d("guardd_breaker_probes_total", "Calls let through an open breaker, by result.", "result"),
 		skipped:   d("guardd_breaker_skipped_total", "Calls to the shared store not made, because the breaker was open."),
-		next:      d("guardd_breaker_next_probe_seconds", "Time until the shared store is asked again, 0 while the breaker is closed."),
+		next:      d("guardd_breaker_next_probe_seconds", "Time until the shared store (node: as above) is asked again, 0 while the breaker is closed.", "node"),
 		instances: d("guardd_instances", "Instances among which limits are shared while the shared store is gone; 0: not known, the share is the least there is."),
 		owed:      d("guardd_debts", "Buckets whose guesses this instance let through alone, and that the shared store has not counted yet."),
 		returned:  d("guardd_debts_returned_total", "Charges for what was let through alone that the shared store has counted."),
@@ -100,30 +103,37 @@ func (c *fleetCollector) Describe(ch chan<- *prometheus.Desc) { prometheus.Descr
 
 // Collect is Collector's.
 func (c *fleetCollector) Collect(ch chan<- prometheus.Metric) {
-	var st keys.BreakerStats
+	var all keys.BreakerStats
 	var debts keys.DebtStats
-	var next, instances, open float64 = 0, 1, 0
-	if c.breaker != nil {
-		st, next, instances = c.breaker.Stats(), float64(c.store.NextProbe())/float64(keys.Second), float64(c.live.Count())
-		debts = c.store.Debts()
+	nodes, instances, degraded := []keys.PartStats{{}}, 1.0, 0.0 // one of its own, that never fails
+	if c.store != nil {
+		all, nodes = c.store.Breakers()
+		debts, instances = c.store.Debts(), float64(c.live.Count())
 	}
-	if st.Open {
-		open = 1
-	}
-	gauge := func(d *prometheus.Desc, v float64) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v)
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
 	counter := func(d *prometheus.Desc, n uint64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), labels...)
 	}
-	gauge(c.open, open)
-	gauge(c.next, next)
+	for _, n := range nodes {
+		open := 0.0
+		if n.Open {
+			open = 1
+		}
+		if n.Open || n.Failing {
+			degraded = 1
+		}
+		gauge(c.open, open, n.Part)
+		gauge(c.next, float64(n.Next)/float64(keys.Second), n.Part)
+	}
+	gauge(c.degraded, degraded)
 	gauge(c.instances, instances)
 	gauge(c.owed, float64(debts.Owed))
 	counter(c.returned, debts.Returned)
 	counter(c.lost, debts.Lost)
-	counter(c.opened, st.Opened)
-	counter(c.skipped, st.Skipped)
-	counter(c.probes, st.Probes-st.ProbesFailed, "worked")
-	counter(c.probes, st.ProbesFailed, "failed")
+	counter(c.opened, all.Opened)
+	counter(c.skipped, all.Skipped)
+	counter(c.probes, all.Probes-all.ProbesFailed, "worked")
+	counter(c.probes, all.ProbesFailed, "failed")
 }

@@ -134,7 +134,7 @@ func (h *herd) recovered() time.Duration {
 	h.t.Helper()
 	began := time.Now()
 	for _, m := range h.members {
-		for m.metric(h.t, "guardd_breaker_open") != 0 || m.metric(h.t, "guardd_debts") != 0 {
+		for m.metric(h.t, "guardd_breaker_open{") != 0 || m.metric(h.t, "guardd_debts") != 0 {
 			if time.Since(began) > 2*patience {
 				h.t.Fatalf("an instance does not find Redis again\n%s", m.logged())
 			}

@@ -63,7 +63,6 @@ type metrics struct {
 	corpusRows, corpusDate, corpusComplete, corpusDamaged *prometheus.GaugeVec
 
 	storeErrors *prometheus.CounterVec
-	degraded    prometheus.Gauge
 	reloads     *prometheus.CounterVec
 	loaded      prometheus.Gauge
 }
@@ -114,7 +113,6 @@ func newMetrics(p *escalation.Policy, native bool) *metrics {
 	m.messages = counter("guardd_messages_total", "Codes and notices to accounts' owners, by what became of them.", "realm", "kind", "result")
 	m.answers = counter("guardd_provider_answers_total", "Answers of third parties about their challenges; unsure ones cost no visitor anything.", "provider", "result")
 	m.storeErrors = counter("guardd_store_errors_total", "Calls to the shared store that failed, so that this instance had to decide alone.", "operation", "kind")
-	m.degraded = gauge("guardd_degraded", "1 while the shared store does not answer and this instance decides alone, else 0.")
 	m.reloads = counter("guardd_policy_reloads_total", "Reloads of the policy asked for, by result.", "result")
 	m.loaded = gauge("guardd_policy_loaded_timestamp_seconds", "When the policy in force was loaded.")
 
@@ -182,13 +180,9 @@ func (m *metrics) Attempt(v *escalation.Verdict, took time.Duration) {
 	}
 	if v.Degraded {
 		m.decided[1].Observe(took.Seconds())
-		m.degraded.Set(1)
 		return
 	}
 	m.decided[0].Observe(took.Seconds())
-	if len(v.Tiers) > 0 { // a flood's answer never asked the store
-		m.degraded.Set(0)
-	}
 }
 
 func trustOf(v *escalation.Verdict) string {
@@ -264,7 +258,6 @@ func (m *metrics) storeFailed(op string, err error) {
 		kind = late
 	}
 	m.storeErrors.WithLabelValues(pick(operations, op), pick(kinds, kind)).Inc()
-	m.degraded.Set(1)
 }
 
 // reloaded counts a reload; p is nil when it was refused.

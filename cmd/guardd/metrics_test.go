@@ -28,7 +28,7 @@ func testMetrics(t *testing.T) *metrics {
 	t.Helper()
 	m := newMetrics(escalation.DefaultPolicy(), false)
 	m.watchTwin(keys.NewMemory(keys.MemoryConfig{Buckets: 64, Marks: 64}))
-	m.watchFleet(nil, nil, nil)
+	m.watchFleet(nil, nil)
 	m.watchEvents(func() aggregate.Stats { return aggregate.Stats{} })
 	m.watchKafka(func() kafkabus.Stats {
 		return kafkabus.Stats{Partitions: []kafkabus.PartitionStats{{Topic: aggregate.TopicEvents}}}
@@ -159,7 +159,6 @@ func TestAttemptsAndOutcomesAreCounted(t *testing.T) {
 		"flood":     testutil.ToFloat64(m.reasons.WithLabelValues("default", "otp", "flood")),
 		"place":     testutil.ToFloat64(m.trust.WithLabelValues("default", "otp", "place")),
 		"proof":     testutil.ToFloat64(m.proofErrors.WithLabelValues("default", "otp", "spent")),
-		"degraded":  testutil.ToFloat64(m.degraded),
 		"recorded":  testutil.ToFloat64(m.outcomes.WithLabelValues("default", "login", "success", "recorded")),
 		"duplicate": testutil.ToFloat64(m.outcomes.WithLabelValues("default", "login", "success", "duplicate")),
 		"held":      testutil.ToFloat64(m.outcomes.WithLabelValues("default", "login", "success", "held")),
@@ -170,10 +169,6 @@ func TestAttemptsAndOutcomesAreCounted(t *testing.T) {
 		if got != 1 {
 			t.Errorf("%s: %v", name, got)
 		}
-	}
-	m.Attempt(&escalation.Verdict{Realm: "default", Flow: "login", Action: "allow", Tiers: []escalation.TierLevel{{}}}, time.Millisecond)
-	if testutil.ToFloat64(m.degraded) != 0 {
-		t.Error("still degraded after an answer of the store")
 	}
 }
 

@@ -67,7 +67,7 @@ func (s *server) openStore() (store, error) {
 	s.metrics.watchTwin(twin)
 	if s.config.Redis == "" {
 		s.ready = func(context.Context) error { return nil }
-		s.metrics.watchFleet(nil, nil, nil)
+		s.metrics.watchFleet(nil, nil)
 		return twin, nil
 	}
 	deadline := time.Duration(s.config.RedisDeadline)

@@ -31,22 +31,22 @@ func TestInstancesLiveAsLongAsTheirLastBeatSays(t *testing.T) {
 		{"a", 12_500_000, ttl, 1},
 		{"d", 1_000_000, ttl, 1}, // another server's clock: a's mark would live for ever
 	} {
-		n, err := s.Beat(t.Context(), name(b.instance), b.now, b.ttl)
+		n, err := s.Beat(t.Context(), keys.LiveKey, name(b.instance), b.now, b.ttl)
 		if err != nil || n != b.want {
 			t.Errorf("beat %d: %d live, want %d (%v)", i, n, b.want, err)
 		}
-		if ms, err := server.Client().PTTL(t.Context(), liveKey).Result(); b.ttl > 0 && (err != nil || ms <= 0) {
+		if ms, err := server.Client().PTTL(t.Context(), keys.LiveKey).Result(); b.ttl > 0 && (err != nil || ms <= 0) {
 			t.Errorf("beat %d: the marks have no TTL: %v %v", i, ms, err)
 		}
 	}
-	if err := s.SetWrongType(liveKey); err != nil {
+	if err := s.SetWrongType(keys.LiveKey); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := s.Beat(t.Context(), name("a"), 0, ttl); n != 1 || err != nil {
+	if n, err := s.Beat(t.Context(), keys.LiveKey, name("a"), 0, ttl); n != 1 || err != nil {
 		t.Errorf("over a key of a wrong type: %d %v", n, err)
 	}
 	for _, bad := range []struct{ now, ttl int64 }{{-1, ttl}, {0, -1}, {0, keys.Day + 1}} {
-		if _, err := s.Beat(t.Context(), name("a"), bad.now, bad.ttl); !errors.Is(err, keys.ErrAsk) {
+		if _, err := s.Beat(t.Context(), keys.LiveKey, name("a"), bad.now, bad.ttl); !errors.Is(err, keys.ErrAsk) {
 			t.Errorf("%+v: %v", bad, err)
 		}
 	}

@@ -16,9 +16,9 @@ import (
 // member is one instance of a fleet over one Redis.
 type member struct {
 	*keys.Fallback
-	faulty  *keystest.Faulty
-	breaker *keys.Breaker
-	live    *keys.Live
+	faulty   *keystest.Faulty
+	breakers *keys.Breakers
+	live     *keys.Live
 }
 
 // beating sends heartbeats the way of all other calls, faults and all.
@@ -27,11 +27,11 @@ type beating struct {
 	store  *Store
 }
 
-func (b beating) Beat(ctx context.Context, id [8]byte, now, ttl int64) (n int64, err error) {
+func (b beating) Beat(ctx context.Context, key string, id [8]byte, now, ttl int64) (n int64, err error) {
 	if err := b.faulty.Put(ctx, "gd:{fleet}:probe", []byte("x"), keys.Day); err != nil {
 		return 0, err
 	}
-	return b.store.Beat(ctx, id, now, ttl)
+	return b.store.Beat(ctx, key, id, now, ttl)
 }
 
 // Three instances with the deadline that users have, on a Redis that hangs, or
@@ -73,17 +73,17 @@ func TestThreeInstancesKeepTheBoundThroughFaultsOfRedis(t *testing.T) {
 				undo = append(undo, client.Close)
 				store := New(Config{Client: client})
 				_ = store.Load(ctx)
-				m := &member{faulty: &keystest.Faulty{Subject: store}, breaker: keys.NewBreaker(keys.BreakerConfig{})}
-				m.live = keys.NewLive(keys.LiveConfig{Store: beating{m.faulty, store}, Instance: [8]byte{byte(i)}, Every: 20 * time.Millisecond, Breaker: m.breaker})
+				m := &member{faulty: &keystest.Faulty{Subject: store}, breakers: keys.NewBreakers(keys.BreakersConfig{Store: store})}
+				m.live = keys.NewLive(keys.LiveConfig{Store: beating{m.faulty, store}, Instance: [8]byte{byte(i)}, Every: 20 * time.Millisecond, Breakers: m.breakers})
 				m.Fallback = keys.NewFallback(keys.FallbackConfig{Primary: m.faulty, Local: keys.NewMemory(keys.MemoryConfig{}), Live: m.live.Count,
-					Breaker: m.breaker, Heart: true, Deadline: DefaultDeadline})
+					Breakers: m.breakers, Heart: true, Deadline: DefaultDeadline})
 				loops.Go(func() { m.live.Run(ctx, nil) })
 				loops.Go(func() { m.Run(ctx) })
 				all = append(all, m)
 			}
 			settled := func() bool {
 				for _, m := range all {
-					if m.live.Count() != 3 || m.breaker.Open() || m.Debts().Owed > 0 {
+					if m.live.Count() != 3 || m.breakers.Open() || m.Debts().Owed > 0 {
 						return false
 					}
 				}

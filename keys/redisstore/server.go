@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -16,7 +17,8 @@ import (
 // (one that stands still would hold up the calls of all).
 type servers struct {
 	start time.Time
-	by    sync.Map // address to *server
+	by    sync.Map    // address to *server
+	known atomic.Bool // the client knows which nodes there are, and need not ask
 }
 
 // server is one Redis that keys live on.
@@ -49,9 +51,23 @@ func (s *Store) server(ctx context.Context, key string) (*server, error) {
 		if err != nil {
 			return nil, err
 		}
+		s.servers.known.Store(true)
 		return s.servers.of(node.Options().Addr, node), nil
 	}
 	return s.servers.of("", nil), nil
+}
+
+// Part implements keys.Parted: the address of the node of a Cluster that key lives on.
+func (s *Store) Part(key string) string {
+	cluster, ok := s.client.(*redis.ClusterClient)
+	if !ok || !s.servers.known.Load() {
+		return ""
+	}
+	node, err := cluster.MasterForKey(context.Background(), key) // from memory
+	if err != nil {
+		return ""
+	}
+	return node.Options().Addr
 }
 
 // each calls do for every server that keys live on.
