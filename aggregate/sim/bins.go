@@ -96,7 +96,7 @@ func (g *Bins) now() moment {
 		switch s.Case {
 		case FlashCrowd:
 			m.logins *= s.Factor
-			m.newDevices = max(m.newDevices, FlashNewDevices)
+			m.newDevices, m.cold = FlashNewDevices, FlashColdFails
 		case ResetDay:
 			m.odds *= s.Factor
 		case StaleApp:

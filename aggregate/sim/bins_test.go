@@ -11,7 +11,7 @@ import (
 	"github.com/guardd/guardd/aggregate/detect"
 )
 
-const start = monday + 20*week
+const start = Start
 
 // TestEveryParameterHasASource: a figure without one is an opinion.
 func TestEveryParameterHasASource(t *testing.T) {

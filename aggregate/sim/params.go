@@ -55,9 +55,9 @@ const (
 	NewDevices = 0.12
 	// NewPlaces is the share of these from an address where the account had not
 	// signed in for 30 days, and KnownNewPlaces of those from known devices.
-	// Source: assumed: new devices are bought at home as often as borrowed
-	// elsewhere, and phones move.
-	NewPlaces, KnownNewPlaces = 0.50, 0.25
+	// Source: assumed: a device is unknown mostly because its cookies were cleared,
+	// at home; and phones move.
+	NewPlaces, KnownNewPlaces = 0.35, 0.25
 	// ColdFails is the share of honest failures on an unknown device in an
 	// unfamiliar place: who fails is more often new there than who does not.
 	// Source: assumed, after the same study.
@@ -113,8 +113,9 @@ const (
 	FlashCrowds                 = 2.0
 	FlashLeast, FlashMost       = 2.0, 8.0
 	FlashShortest, FlashLongest = 15.0, 60.0
-	// FlashNewDevices: of a crowd's logins more are from unknown devices.
-	FlashNewDevices = 0.25
+	// FlashNewDevices: of a crowd's logins more are from unknown devices, and of its
+	// failures FlashColdFails are cold ones, for it is people who come rarely.
+	FlashNewDevices, FlashColdFails = 0.25, 0.55
 	// ResetDays a week; after a mailing honest failures grow 1.2 to 1.7 fold for two hours.
 	ResetDays             = 1.0
 	ResetLeast, ResetMost = 1.2, 1.7

@@ -1,0 +1,45 @@
+package detect
+
+import (
+	"math"
+	"slices"
+)
+
+const (
+	second = 1_000_000
+	minute = 60 * second
+	hour   = 60 * minute
+	day    = 24 * hour
+)
+
+// ewma is an exponentially weighted mean of one value a bin.
+type ewma struct {
+	keep, value float64
+	started     bool
+}
+
+// newEWMA forgets within so many microseconds; it is stepped once a Width.
+func newEWMA(within int64) ewma { return ewma{keep: math.Exp(-Width / float64(within))} }
+
+func (e *ewma) add(v float64) float64 {
+	if !e.started {
+		e.started, e.value = true, v
+	}
+	e.value = e.keep*e.value + (1-e.keep)*v
+	return e.value
+}
+
+// median sorts v and returns its middle; 0 of nothing.
+func median(v []float64) float64 {
+	if len(v) == 0 {
+		return 0
+	}
+	slices.Sort(v)
+	n := len(v) / 2
+	if len(v)%2 == 1 {
+		return v[n]
+	}
+	return (v[n-1] + v[n]) / 2
+}
+
+func clamp(v, least, most float64) float64 { return max(least, min(v, most)) }

@@ -1,0 +1,127 @@
+package detect
+
+import "math"
+
+// Channel is a property that cold failures have more often in an attack.
+type Channel uint8
+
+// The channels.
+const (
+	ChannelUnknown  Channel = iota // accounts that do not exist
+	ChannelNetwork                 // networks never seen
+	ChannelAccount                 // each account once
+	ChannelBreached                // leaked passwords
+	ChannelUA                      // one class of user agent
+	Channels
+)
+
+var channelNames = [Channels]string{"unknown_accounts", "new_networks", "accounts_per_failure", "breached_passwords", "user_agent"}
+
+// String returns the channel's name in findings.
+func (c Channel) String() string { return channelNames[c] }
+
+// shifted is how large a part of cold failures the attack is that a channel
+// is made for: with that part all having the property, its share grows from p
+// to p + shifted x (1-p). A smaller attack takes longer, a larger one less.
+const shifted = 0.30
+
+// mixed is the least factor on a limit for counts that come in clumps (the same
+// person's next failure has the same network and user agent).
+const mixed = 1.5
+
+// bernoulli is a CUSUM over single failures with or without a property.
+type bernoulli struct {
+	sum    cusum
+	spread spread
+
+	n5, x5, want5 float64 // five minutes, for the spread
+	bins          int
+}
+
+// step takes a bin: x of n have it, where p of them are expected to.
+func (b *bernoulli) step(n, x, p, rate float64, calm bool) {
+	p = clamp(p, 0.01, 0.97)
+	q := p + shifted*(1-p)
+	b.sum.limit = limitFor(rate) * max(mixed, b.spread.factor())
+	b.sum.add(x*math.Log(q/p) + (n-x)*math.Log((1-q)/(1-p)))
+
+	b.n5 += n * p * (1 - p)
+	b.x5 += x
+	b.want5 += n * p
+	if b.bins++; b.bins < slowBins {
+		return
+	}
+	if calm && b.n5 > 0.5 {
+		b.spread.add((b.x5 - b.want5) / math.Sqrt(b.n5))
+	}
+	b.n5, b.x5, b.want5, b.bins = 0, 0, 0, 0
+}
+
+// limitFor is the limit at which failures that come one by one give a false
+// alarm in four weeks: rate is failures a bin.
+func limitFor(rate float64) float64 {
+	const bins = 28 * day / Width
+	return math.Log(max(rate, 0.05) * bins)
+}
+
+// structure watches what cold failures are made of.
+type structure struct {
+	one [Channels - 1]bernoulli
+	ua  [Groups]bernoulli
+}
+
+func newStructure() *structure {
+	s := &structure{}
+	for i := range s.one {
+		s.one[i].spread = newSpread(288)
+	}
+	for i := range s.ua {
+		s.ua[i].spread = newSpread(288)
+	}
+	return s
+}
+
+// step takes a bin. base says how much of everything is normal.
+func (s *structure) step(b *Bin, base *Baseline, calm bool) {
+	x, y := values(b)
+	at := b.Start
+	seen := float64(b.Count[Cold] + b.Count[Unsolved])
+	failed := max(base.expect(yFailed, at, x), 0.01)
+	cold := max(base.expect(yCold, at, x), 0.01)
+	share := func(i int, of float64) float64 { return base.expect(i, at, x) / of }
+
+	// Of who was refused nobody knows whether the account exists.
+	s.one[ChannelUnknown].step(y[yCold], y[yUnknown], share(yUnknown, cold), cold, calm)
+	s.one[ChannelNetwork].step(seen, y[yNetwork], share(yNetwork, failed), failed, calm)
+	s.one[ChannelAccount].step(seen, y[yAccount], share(yAccount, failed), failed, calm)
+	s.one[ChannelBreached].step(seen, y[yBreached], share(yBreached, failed), failed, calm)
+	for i := range s.ua {
+		// Which class it will be is not known before: as many more chances to be wrong.
+		s.ua[i].step(seen, y[yUA+i], share(yUA+i, failed), failed*Groups, calm)
+	}
+}
+
+// over lists the channels over their limits.
+func (s *structure) over() (list []Channel) {
+	for i := range s.one {
+		if s.one[i].sum.over() {
+			list = append(list, Channel(i))
+		}
+	}
+	for i := range s.ua {
+		if s.ua[i].sum.over() {
+			return append(list, ChannelUA)
+		}
+	}
+	return list
+}
+
+// reset forgets what was added up.
+func (s *structure) reset() {
+	for i := range s.one {
+		s.one[i].sum.value = 0
+	}
+	for i := range s.ua {
+		s.ua[i].sum.value = 0
+	}
+}
