@@ -156,7 +156,7 @@ func (g *Guard) Explain(ctx context.Context, s *Subject) (*Explanation, error) {
 
 // device is the entry of the token that is meant, and makes its account the one
 // asked about.
-func (r *resolved) device() *deviceEntry {
+func (r *resolved) device() *namedDevice {
 	for i := range r.devices {
 		d := &r.devices[i]
 		if !r.hasAccount {
@@ -174,7 +174,7 @@ type inquiry struct {
 	g        *Guard
 	r        *resolved
 	flow     *flowRules
-	device   *deviceEntry
+	device   *namedDevice
 	onlyWide bool // a network alone
 	listing  listing
 	entry    *listed
@@ -256,13 +256,21 @@ var deviceWords = map[keys.DeviceState]string{keys.DeviceKnown: "known", keys.De
 // nothing.
 func (l *inquiry) askOf(rules *keys.Rules, s keys.Space) *keys.Ask {
 	ask := &keys.Ask{Now: l.g.storeNow(), Rules: rules, StoreGone: l.flow.gone, StateKey: s.State()}
-	flow, id := Flows[l.r.flow], [16]byte{}
-	if l.device != nil {
-		id = l.device.id
-		ask.Device = keys.Device{Issued: l.device.issued, Expires: l.device.expires()}
-	}
+	flow := Flows[l.r.flow]
 	of := s.Visitor(l.r.account, l.r.ip)
-	ask.Keys = bucketKeys(rules, flow, of, id)
+	ask.Keys = bucketKeys(rules, flow, of, [16]byte{})
+	if l.device != nil {
+		for i, t := range rules.Tiers() {
+			if t.Tier == keys.TierDevice {
+				ask.Keys[i] = s.Device(flow, l.device.hash)
+			}
+		}
+		ask.Device = l.device.claim
+		if ask.Device.Issued == 0 { // only its hash is known: as if it were good
+			now := l.g.now()
+			ask.Device = keys.Device{Issued: now, Expires: now + keys.DeviceLifetime}
+		}
+	}
 	if l.r.hasAccount {
 		ask.RevokedKey = s.Revoked(l.r.account)
 	}

@@ -134,7 +134,7 @@ func (v *visit) credentials(now int64) (ids []string) {
 		ids = append(ids, idText(v.shown.id))
 	}
 	if v.device != nil && now < v.device.expires() {
-		ids = append(ids, idText(v.device.id))
+		ids = append(ids, HashID(v.device.id))
 	}
 	return ids
 }

@@ -9,13 +9,14 @@ import (
 
 // Subject is whom an operator asks about or clears. Account is a name as typed,
 // AccountHash what guardd shows in its place; one of the two. Device is a device
-// token, as a browser carries it.
+// token, as a browser carries it, DeviceHash what events show in its place, which
+// goes with an account; one of the two.
 type Subject struct {
 	Realm, Flow          string // "" are the defaults
 	Account, AccountHash string
 	IP                   string
 	Network              string // IPv4 /24 or IPv6 /48, or an address in it
-	Device               string
+	Device, DeviceHash   string
 }
 
 // Target is a Subject without names: journals and answers may hold it, and any
@@ -30,10 +31,17 @@ type Target struct {
 	At []string `json:"at,omitempty"`
 }
 
-// Device is one known device of one account, by the identity that its token bears.
+// Device is one known device of one account, by keyed hash and by HashID.
 type Device struct {
 	Account string `json:"account"`
-	ID      string `json:"id"`
+	Hash    string `json:"hash"`
+}
+
+// namedDevice is a device that was asked about.
+type namedDevice struct {
+	account keys.Account
+	hash    string
+	claim   keys.Device // zero: not known
 }
 
 // resolved is a Subject ready to be looked at.
@@ -44,7 +52,7 @@ type resolved struct {
 	hasAccount bool
 	ip         keys.Address // zero: none
 	network    netip.Prefix // zero: none
-	devices    []deviceEntry
+	devices    []namedDevice
 }
 
 // resolve checks s. The error is Faults.
@@ -74,15 +82,10 @@ func (g *Guard) resolve(s *Subject) (*resolved, error) {
 			faults.Add("network", "not_network")
 		}
 	}
-	if s.Device != "" && r.realm != nil {
-		t := g.c.Secrets.openDevice(realm, s.Device)
-		if t == nil || len(t.entries) == 0 {
-			faults.Add("device", "invalid")
-		} else {
-			r.devices = t.entries
-		}
+	if r.realm != nil {
+		g.resolveDevices(s, r, faults)
 	}
-	if s.Account+s.AccountHash+s.IP+s.Network+s.Device == "" {
+	if s.Account+s.AccountHash+s.IP+s.Network+s.Device+s.DeviceHash == "" {
 		faults.Add("account", "missing")
 	}
 	if len(*faults) > 0 {
@@ -122,6 +125,29 @@ func (r *resolved) resolveAccount(s *Subject, faults *Faults) {
 	}
 }
 
+func (g *Guard) resolveDevices(s *Subject, r *resolved, faults *Faults) {
+	switch {
+	case s.DeviceHash != "" && s.Device != "":
+		faults.Add("device_hash", "not_with_device")
+	case s.DeviceHash != "" && !r.hasAccount:
+		faults.Add("account_hash", "missing") // it is counted where its account is
+	case s.DeviceHash != "":
+		if _, ok := keys.ParseAccount(s.DeviceHash); !ok { // as long, of the same alphabet
+			faults.Add("device_hash", "not_hash")
+		}
+		r.devices = []namedDevice{{account: r.account, hash: s.DeviceHash}}
+	case s.Device != "":
+		t := g.c.Secrets.openDevice(r.realm.name, s.Device)
+		if t == nil || len(t.entries) == 0 {
+			faults.Add("device", "invalid")
+			return
+		}
+		for _, e := range t.entries {
+			r.devices = append(r.devices, namedDevice{e.account, HashID(e.id), keys.Device{Issued: e.issued, Expires: e.expires()}})
+		}
+	}
+}
+
 // parseWide reads a neighbourhood, by itself or by an address in it.
 func parseWide(s string) (netip.Prefix, bool) {
 	p, err := parseCIDR(s)
@@ -150,7 +176,7 @@ func (g *Guard) Target(s *Subject) (*Target, error) {
 	}
 	for _, d := range r.devices {
 		if !r.hasAccount || d.account == r.account {
-			t.Devices = append(t.Devices, Device{d.account.String(), idText(d.id)})
+			t.Devices = append(t.Devices, Device{d.account.String(), d.hash})
 		}
 	}
 	if len(r.devices) > 0 && len(t.Devices) == 0 {
@@ -170,7 +196,8 @@ type Counters struct {
 
 // Counters of t: of an account its own counters, those that all its known devices
 // share, and its pairs with IP and At; of an address alone its own counters and
-// flood guard; of a network its own; of devices theirs; and where an address or
+// flood guard; of a network its own; of devices theirs alone, whatever their
+// account; and where an address or
 // a network is meant the mark that it is suspect. An unknown realm has none: its
 // policy was taken away.
 func (g *Guard) Counters(t *Target) (c Counters) {
@@ -182,7 +209,7 @@ func (g *Guard) Counters(t *Target) (c Counters) {
 	ip, err := keys.ParseAddress(t.IP)
 	hasIP := err == nil
 	for _, flow := range Flows {
-		if hasAccount {
+		if hasAccount && len(t.Devices) == 0 {
 			s := r.at(account)
 			c.Buckets = append(c.Buckets, s.Account(flow, account), s.Devices(flow, account))
 			for _, at := range append([]string{t.IP}, t.At...) {
@@ -193,8 +220,8 @@ func (g *Guard) Counters(t *Target) (c Counters) {
 		}
 		for _, d := range t.Devices {
 			if a, ok := keys.ParseAccount(d.Account); ok {
-				c.Buckets = append(c.Buckets, r.at(a).Device(flow, d.ID))
-				c.here = append(c.here, r.here.Proof(d.ID))
+				c.Buckets = append(c.Buckets, r.at(a).Device(flow, d.Hash))
+				c.here = append(c.here, r.here.Proof(d.Hash))
 			}
 		}
 		if hasIP && !hasAccount {

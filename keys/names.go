@@ -33,6 +33,9 @@ func (s Space) Network(flow string, ip Address) string { return s.Visitor(Accoun
 // Devices is the bucket that all known devices of an account share.
 func (s Space) Devices(flow string, a Account) string { return s.Visitor(a, Address{}).Devices(flow) }
 
+// Lists is what operators have listed, a document of the realm's first shard.
+func (s Space) Lists() string { return s.prefix + "lists" }
+
 // Suspect is the mark of a suspect network: Address.Counted or Address.Wide.
 func (s Space) Suspect(p netip.Prefix) string { return s.prefix + "suspect:" + prefixText(p) }
 

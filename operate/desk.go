@@ -1,0 +1,181 @@
+package operate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/guardd/guardd/aggregate"
+	"github.com/guardd/guardd/escalation"
+	"github.com/guardd/guardd/keys"
+)
+
+// Store is what all instances share.
+type Store interface {
+	keys.Documents
+	keys.Clearer
+}
+
+// Here is what an instance holds beside the shared store; keys.Fallback is one.
+type Here interface {
+	ClearHere(ctx context.Context, buckets []string) error
+	Learn(ctx context.Context, key string, value []byte, ttl int64) error
+}
+
+// Query selects decisions: those of which every field that is given holds.
+type Query struct {
+	ID      string // of the event
+	Account string // keyed hash
+	IP      string
+	Network string // /24 or /48
+	Device  string // hash
+	Most    int    // how many at most
+}
+
+// Recents are the decisions of late, newest first. Implementations are safe for
+// concurrent use.
+type Recents interface {
+	Recent(ctx context.Context, realm string, q Query) ([]aggregate.Event, error)
+}
+
+// Config is what a Desk is made of. Guard and Store are needed.
+type Config struct {
+	Guard *escalation.Guard
+	Store Store
+	// Here is nil where the store is all that there is.
+	Here Here
+	// Recents are nil where nobody keeps them.
+	Recents Recents
+	// Realms lists the realms there are.
+	Realms func() []string
+	// Reload reads this instance's configuration again; with dry it only says
+	// what is wrong with it. nil: there is none to read.
+	Reload func(dry bool) error
+	// Applied is told of every entry that this instance has taken over, for
+	// metrics. nil: nobody is.
+	Applied func(action string)
+	Log     *slog.Logger // nil: nothing is logged
+	// Every is the time between two looks at the journal; 0: DefaultEvery.
+	Every time.Duration
+}
+
+// DefaultEvery leaves three quarters of the second within which a change holds
+// everywhere.
+const DefaultEvery = 250 * time.Millisecond
+
+// The journal's bounds: whichever is reached first.
+const (
+	JournalKeeps    = 10_000
+	JournalLifetime = 400 * keys.Day
+)
+
+// Desk is where operators ask. It is safe for concurrent use.
+type Desk struct {
+	c        Config
+	journal  *keys.Journal
+	instance string // tells its own entries
+
+	mu     sync.Mutex // one reader of the journal at a time
+	seen   int64      // the last entry taken over
+	stale  bool       // nothing is known yet, or entries were missed
+	renew  time.Time  // when the lists are written again, so that they outlive a quiet year
+	looked atomic.Int64
+}
+
+// New returns a Desk.
+func New(c Config, instance string) *Desk {
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Every <= 0 {
+		c.Every = DefaultEvery
+	}
+	if c.Applied == nil {
+		c.Applied = func(string) {}
+	}
+	return &Desk{c: c, instance: instance, stale: true,
+		journal: keys.NewJournal(c.Store, "operators", JournalKeeps, JournalLifetime)}
+}
+
+// Who is an operator.
+type Who struct {
+	Name string
+	// May says whether a realm is the operator's; nil: all are.
+	May func(realm string) bool
+}
+
+func (w *Who) may(realm string) error {
+	if realm == "" {
+		realm = escalation.DefaultRealm
+	}
+	if w.May != nil && !w.May(realm) {
+		return escalation.ErrRealm
+	}
+	return nil
+}
+
+// everywhere is for what concerns all realms.
+func (w *Who) everywhere(realms []string) error {
+	for _, r := range realms {
+		if err := w.may(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// realm checks that a realm exists, and that it is the operator's.
+func (d *Desk) realm(w *Who, name string) (string, error) {
+	if err := w.may(name); err != nil {
+		return "", err
+	}
+	if name == "" {
+		name = escalation.DefaultRealm
+	}
+	if d.c.Guard.Policy().Realms[name] == nil {
+		return "", escalation.Faults{{Field: "realm", Reason: "unknown"}}
+	}
+	return name, nil
+}
+
+// spaces of a realm that exists.
+func (d *Desk) spaces(realm string) keys.Spaces {
+	return keys.NewSpaces(realm, d.c.Guard.Policy().Realms[realm].Shards)
+}
+
+const maxReason = 200
+
+// checkReason: who reads the journal a year from now must learn why.
+func checkReason(reason string, faults *escalation.Faults) {
+	switch {
+	case strings.TrimSpace(reason) == "":
+		faults.Add("reason", "missing")
+	case len(reason) > maxReason:
+		faults.Add("reason", "too_long")
+	case !utf8.ValidString(reason) || strings.ContainsFunc(reason, unicode.IsControl):
+		faults.Add("reason", "control")
+	}
+}
+
+func faultsOf(f escalation.Faults) error {
+	if len(f) == 0 {
+		return nil
+	}
+	return f
+}
+
+// unreachable wraps what the store says in what callers know.
+func unreachable(err error) error {
+	var faults escalation.Faults
+	if err == nil || errors.As(err, &faults) || errors.Is(err, escalation.ErrRealm) || errors.Is(err, escalation.ErrStore) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", escalation.ErrStore, err)
+}
