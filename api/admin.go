@@ -14,6 +14,8 @@ type AdminConfig struct {
 	// "starting" or "draining" with false. nil: always ok.
 	Ready func() (status string, ok bool)
 	Pprof bool // serve /debug/pprof
+	// Operators serves /admin/v1; nil: not served.
+	Operators *OperatorsConfig
 }
 
 // health is the body of /healthz and /readyz.
@@ -21,8 +23,8 @@ type health struct {
 	Status string `json:"status"`
 }
 
-// Admin returns the handler of the admin listener. It asks for no key, so it
-// belongs on loopback or a network of operators.
+// Admin returns the handler of the admin listener. Only /admin/v1 asks for keys,
+// so it belongs on loopback or a network of operators.
 //
 // /healthz is 200 while the process answers at all; restart what fails it.
 // /readyz is 503 only before load and while draining, never because the store
@@ -44,6 +46,9 @@ func Admin(c AdminConfig) http.Handler {
 		}
 		writeJSON(w, code, "application/json", health{status})
 	})
+	if c.Operators != nil {
+		serveOperators(r, c.Operators)
+	}
 	if c.Metrics != nil {
 		r.Method(http.MethodGet, "/metrics", c.Metrics)
 	}

@@ -30,11 +30,16 @@ const (
 // are not UTF-8 and anything after the object are faults, because two readers
 // who guess differently count two different accounts. null is as if absent.
 func decode[T any](w http.ResponseWriter, r *http.Request) (*T, error) {
+	return decodeUpTo[T](w, r, MaxBody)
+}
+
+// decodeUpTo is decode for bodies of at most that many bytes.
+func decodeUpTo[T any](w http.ResponseWriter, r *http.Request, most int64) (*T, error) {
 	if !saysJSON(r) {
 		w.Header().Set("Accept", "application/json")
 		return nil, problemMediaType()
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBody))
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
 	if err != nil {
 		return nil, problemOfRead(err)
 	}
@@ -59,7 +64,7 @@ func problemOfRead(err error) *client.Problem {
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
-		return problemTooLarge()
+		return problemTooLarge(large.Limit)
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return problemTimeout()
 	}
@@ -91,12 +96,15 @@ func faultOf(err error) client.FieldError {
 // fieldOf writes /rules/0/name as rules.0.name. Names of unknown fields are
 // the caller's own, so they are cut: no document is an echo of another.
 func fieldOf(p jsontext.Pointer) string {
-	const longest = 64
 	var names []string
 	for name := range p.Tokens() {
 		names = append(names, name)
 	}
-	field := strings.Join(names, ".")
+	return fieldName(strings.Join(names, "."))
+}
+
+func fieldName(field string) string {
+	const longest = 64
 	if len(field) > longest {
 		field = strings.ToValidUTF8(field[:longest], "") + "..."
 	}

@@ -173,6 +173,9 @@ func (s *service) documented(r *http.Request, body string, a answer) {
 		params["prefix"] = path[at+len("/range/"):]
 		path = path[:at] + "/range/{prefix}"
 	}
+	if list, ok := strings.CutPrefix(path, "/admin/v1/lists/"); ok {
+		params["list"], path = list, api.RouteLists
+	}
 	item := s.doc.Paths.Find(path)
 	if item == nil {
 		if a.StatusCode != http.StatusNotFound {
@@ -192,7 +195,7 @@ func (s *service) documented(r *http.Request, body string, a answer) {
 	}
 	q := r.Clone(context.Background())
 	q.Body = io.NopCloser(strings.NewReader(body))
-	if q.Method == http.MethodPost && !strings.HasPrefix(path, "/challenges/") {
+	if q.Body != http.NoBody && body != "" && !strings.HasPrefix(path, "/challenges/") {
 		q.Header.Set("Content-Type", "application/json")
 	}
 	input := &openapi3filter.RequestValidationInput{

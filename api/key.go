@@ -16,6 +16,7 @@ type Key struct {
 	Name   string   // for logs
 	SHA256 [32]byte // of the key's bytes
 	Realms []string // that it may act for; empty: all
+	Role   Role     // what it may do at /admin/v1
 }
 
 // may reports whether the key is for the realm, by the name a request gives.

@@ -2,6 +2,7 @@ package api
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 
 	"github.com/guardd/guardd/api/client"
@@ -80,8 +81,8 @@ func problemTimeout() *client.Problem {
 	return problem(client.ProblemTimeout, http.StatusRequestTimeout, "Request too slow", "The body did not arrive in time.")
 }
 
-func problemTooLarge() *client.Problem {
-	return problem(client.ProblemTooLarge, http.StatusRequestEntityTooLarge, "Body too large", "A request body holds at most 64 KiB.")
+func problemTooLarge(most int64) *client.Problem {
+	return problem(client.ProblemTooLarge, http.StatusRequestEntityTooLarge, "Body too large", fmt.Sprintf("A request body holds at most %d KiB here.", most>>10))
 }
 
 func problemMediaType() *client.Problem {

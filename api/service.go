@@ -73,7 +73,8 @@ const (
 
 // Routes lists every name that Observer.Answered is given.
 var Routes = []string{RouteAttempts, RouteOutcomes, RouteRevoke, RouteOpenAPI, RouteTake, RouteSettle, RouteCheck, RouteRange, RoutePublicRange,
-	RoutePage, RouteImage, RouteAudio, RoutePow, RouteAnswer, RouteSend, RouteWorker, RouteOther}
+	RoutePage, RouteImage, RouteAudio, RoutePow, RouteAnswer, RouteSend, RouteWorker,
+	RouteExplain, RouteClear, RouteLists, RoutePosture, RouteReload, RouteAudit, RouteOther}
 
 // MaxBody is the largest request body in bytes; a larger one is answered 413.
 const MaxBody = 64 << 10
@@ -125,7 +126,7 @@ func newRouter(use ...func(http.Handler) http.Handler) *chi.Mux {
 	r.Use(use...)
 	r.NotFound(func(w http.ResponseWriter, _ *http.Request) { writeProblem(w, problemNotFound()) })
 	r.MethodNotAllowed(func(w http.ResponseWriter, q *http.Request) {
-		for _, m := range []string{http.MethodGet, http.MethodHead, http.MethodPost} {
+		for _, m := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete} {
 			if r.Match(chi.NewRouteContext(), m, q.URL.Path) {
 				w.Header().Add("Allow", m)
 			}

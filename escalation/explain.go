@@ -30,8 +30,8 @@ type Explanation struct {
 	List    *ListedAs    `json:"list,omitempty"` // the most specific entry that holds
 	Limits  []LimitNow   `json:"limits"`
 	Posture PostureNow   `json:"posture"`
-	K       int64        `json:"k,omitempty"`         // learned size of the address
-	KWide   int64        `json:"k_network,omitempty"` // and of its /48
+	K       int64        `json:"k,omitzero"`         // learned size of the address
+	KWide   int64        `json:"k_network,omitzero"` // and of its /48
 	Suspect []SuspectNow `json:"suspect"`
 
 	// Familiar: the account has signed in from the address within 30 days.

@@ -14,6 +14,7 @@ const (
 	ProblemInvalid      = "invalid-request"        // 400, Fields says what
 	ProblemUnauthorized = "unauthorized"           // 401
 	ProblemForbidden    = "forbidden-realm"        // 403, the key is not for this realm
+	ProblemRole         = "forbidden-role"         // 403, the key may not do this much
 	ProblemBrowser      = "not-for-browsers"       // 403
 	ProblemNotFound     = "not-found"              // 404
 	ProblemNoCorpus     = "no-corpus"              // 404, no corpus of that kind is configured

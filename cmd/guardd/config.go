@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/guardd/guardd/aggregate/kafkabus"
+	"github.com/guardd/guardd/api"
 	"github.com/guardd/guardd/escalation"
 	"github.com/guardd/guardd/keys"
 	"github.com/guardd/guardd/keys/plans"
@@ -76,6 +77,7 @@ type apiKey struct {
 	Name   string       `yaml:"name"`
 	SHA256 plans.Digest `yaml:"sha256"`
 	Realms []string     `yaml:"realms"`
+	Admin  api.Role     `yaml:"admin"`
 }
 
 type logConfig struct {

@@ -136,6 +136,7 @@ func TestFaultsOfConfigurationsAreRefusedByName(t *testing.T) {
 		{"key without sum", keyed("{name: shop}"), "api_keys[0].sha256: missing"},
 		{"key that is empty", keyed("{name: shop, sha256: " + emptySum + "}"), "api_keys[0].sha256: is that of the empty key"},
 		{"key given twice", keyed("{name: a, sha256: " + someSum + "}, {name: a, sha256: " + someSum + "}"), `api_keys[1].name: "a" is used twice`},
+		{"key of no role", keyed("{name: a, sha256: " + someSum + ", admin: all}"), `api_keys[0].admin: must be read or operate, not "all"`},
 		{"key for no realm", keyed("{name: a, sha256: " + someSum + ", realms: [nowhere]}"), `api_keys[0].realms[0]: no realm "nowhere"`},
 		{"redis without secrets", "redis: redis://127.0.0.1", "secret_file: needed with redis"},
 		{"no secret file", "secret_file: nowhere", "secret_file: open "},

@@ -20,8 +20,8 @@ var settings = []struct {
 	field func(*config) any
 }{
 	{"listen", "`address` of /v1, for services", func(c *config) any { return &c.Listen }},
-	{"admin-listen", "`address` of /metrics, /healthz, /readyz and pprof", func(c *config) any { return &c.AdminListen }},
-	{"admin-open", "let admin-listen be more than loopback (without pprof then)", func(c *config) any { return &c.AdminOpen }},
+	{"admin-listen", "`address` of /admin/v1, /metrics, /healthz, /readyz and pprof", func(c *config) any { return &c.AdminListen }},
+	{"admin-open", "let admin-listen be more than loopback (then without pprof, and /admin/v1 with keys only)", func(c *config) any { return &c.AdminOpen }},
 	{"challenge-listen", "`address` of /challenges, for browsers; none: that of /v1", func(c *config) any { return &c.ChallengeListen }},
 	{"public-url", "`URL` by which browsers reach /challenges", func(c *config) any { return &c.PublicURL }},
 	{"redis", "`URL` of the store that all instances share; none: this process alone", func(c *config) any { return &c.Redis }},

@@ -24,7 +24,7 @@ func (s *server) openFleet(shared *redisstore.Store, twin *keys.Memory) (*keys.F
 	store := keys.NewFallback(keys.FallbackConfig{
 		Primary: shared, Local: twin, Live: s.live.Count, Breakers: breakers, Heart: true,
 		Deadline: time.Duration(s.config.RedisDeadline), OnError: s.storeFailed})
-	s.outage = breakers.Open
+	s.outage, s.fallback = breakers.Open, store
 	s.metrics.watchFleet(s.live, store)
 
 	ctx, stop := context.WithTimeout(context.Background(), time.Second)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/guardd/guardd/api"
 	"github.com/guardd/guardd/escalation"
+	"github.com/guardd/guardd/escalation/operate"
 	"github.com/guardd/guardd/keys"
 	"github.com/guardd/guardd/keys/redisstore"
 )
@@ -64,6 +65,7 @@ type metrics struct {
 
 	storeErrors *prometheus.CounterVec
 	reloads     *prometheus.CounterVec
+	operations  *prometheus.CounterVec
 	loaded      prometheus.Gauge
 }
 
@@ -108,13 +110,16 @@ func newMetrics(p *escalation.Policy, native bool) *metrics {
 	m.rungs = counter("guardd_tier_rungs_total", "Looks at a limit, by the rung that it asked for.", "flow", "tier", "limit", "rung")
 	m.decision = histogram("guardd_decision_duration_seconds", "Time to decide an attempt, by whether this instance had to decide alone.", latencies, "degraded")
 	m.outcome = histogram("guardd_outcome_duration_seconds", "Time to book an outcome.", latencies).WithLabelValues().(prometheus.Histogram)
-	m.requests = counter("guardd_http_requests_total", "HTTP requests to /v1 and /challenges answered, by route and class of status.", "route", "status")
-	m.request = histogram("guardd_http_request_duration_seconds", "Time to answer HTTP requests to /v1 and /challenges.", latencies, "route")
+	m.requests = counter("guardd_http_requests_total", "HTTP requests to /v1, /challenges and /admin/v1 answered, by route and class of status.", "route", "status")
+	m.request = histogram("guardd_http_request_duration_seconds", "Time to answer HTTP requests to /v1, /challenges and /admin/v1.", latencies, "route")
 	m.messages = counter("guardd_messages_total", "Codes and notices to accounts' owners, by what became of them.", "realm", "kind", "result")
 	m.answers = counter("guardd_provider_answers_total", "Answers of third parties about their challenges; unsure ones cost no visitor anything.", "provider", "result")
 	m.storeErrors = counter("guardd_store_errors_total", "Calls to the shared store that failed, so that this instance had to decide alone.", "operation", "kind")
 	m.reloads = counter("guardd_policy_reloads_total", "Reloads of the policy asked for, by result.", "result")
 	m.loaded = gauge("guardd_policy_loaded_timestamp_seconds", "When the policy in force was loaded.")
+
+	m.operations = counter("guardd_operator_changes_total", "What operators did that this instance has taken over, by action.", "action")
+	each(func(a string) { m.operations.WithLabelValues(a) }, operate.Actions...)
 
 	m.registerCorpora(counter)
 	m.registerTakes(counter)

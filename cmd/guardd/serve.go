@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -18,6 +19,7 @@ import (
 	"github.com/guardd/guardd/api"
 	"github.com/guardd/guardd/breached"
 	"github.com/guardd/guardd/escalation"
+	"github.com/guardd/guardd/escalation/operate"
 	"github.com/guardd/guardd/keys"
 	"github.com/guardd/guardd/keys/plans"
 )
@@ -61,6 +63,7 @@ type server struct {
 	log     *slog.Logger
 	metrics *metrics
 	guard   *escalation.Guard
+	desk    *operate.Desk
 	secrets *escalation.Secrets
 	limits  *plans.Taker
 
@@ -75,6 +78,7 @@ type server struct {
 	// whether the breaker holds calls back.
 	instance [8]byte
 	live     *keys.Live
+	fallback *keys.Fallback
 	outage   func() bool
 	// corpora are the files of leaked passwords; breached is who answers, nil for
 	// nobody.
@@ -85,8 +89,9 @@ type server struct {
 	// observer is told of every answer: metrics, and the publisher of events.
 	observer api.Observer
 	// reread loads the configuration again, for a reload.
-	reread func() (*config, error)
-	undo   cleanups
+	reread  func() (*config, error)
+	reading sync.Mutex // one reload at a time
+	undo    cleanups
 }
 
 // endpoint is a listener and what serves on it.
@@ -116,6 +121,7 @@ func (s *server) run(ctx context.Context) (err error) {
 	signal.Notify(hup, syscall.SIGHUP)
 	defer signal.Stop(hup)
 
+	s.background(s.follow)
 	endpoints := []*endpoint{&s.service, &s.admin}
 	pages := s.service.url()
 	if s.challenges.server != nil {
@@ -129,7 +135,7 @@ func (s *server) run(ctx context.Context) (err error) {
 	for {
 		select {
 		case <-hup:
-			s.reload()
+			_ = s.reload() // it has said what is wrong
 			s.corpora.reload()
 		case err := <-failed:
 			return err
@@ -164,7 +170,9 @@ func (s *server) drain() error {
 
 // reload swaps the policy in whole. On any fault the old one stays in force. Everything
 // else in the file waits for a restart, and is named.
-func (s *server) reload() {
+func (s *server) reload() error {
+	s.reading.Lock()
+	defer s.reading.Unlock()
 	c, err := s.reread()
 	if err == nil {
 		err = s.swapPolicy(c)
@@ -172,7 +180,7 @@ func (s *server) reload() {
 	if err != nil {
 		s.metrics.reloaded(nil)
 		s.log.Error("reload refused, the old policy stays in force", "error", err)
-		return
+		return err
 	}
 	for _, w := range c.warnings {
 		s.log.Warn(w)
@@ -182,6 +190,7 @@ func (s *server) reload() {
 	}
 	s.metrics.reloaded(c.policy)
 	s.log.Info("policy reloaded", "realms", len(c.policy.Realms))
+	return nil
 }
 
 func (s *server) swapPolicy(c *config) error {

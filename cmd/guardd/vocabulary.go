@@ -5,17 +5,19 @@ import (
 
 	"github.com/guardd/guardd/escalation"
 	"github.com/guardd/guardd/escalation/captcha"
+	"github.com/guardd/guardd/escalation/operate"
 	"github.com/guardd/guardd/keys"
 )
 
 // The closed sets of label values that no policy changes.
 var (
-	actions     = set(escalation.Actions...)
-	operations  = set(append([]string{"load", "beat"}, keys.Operations...)...)
-	proofErrors = set(escalation.ProofErrors...)
-	providers   = set(captcha.Names...)
-	messages    = set(escalation.MessageCode, escalation.MessageNotice)
-	outcomes    = set(keys.Success.String(), keys.Failure.String(), keys.UnknownAccount.String(), keys.SecondFactorPending.String(),
+	actions         = set(escalation.Actions...)
+	operations      = set(append([]string{"load", "beat", "operators"}, keys.Operations...)...)
+	proofErrors     = set(escalation.ProofErrors...)
+	providers       = set(captcha.Names...)
+	messages        = set(escalation.MessageCode, escalation.MessageNotice)
+	operatorActions = set(operate.Actions...)
+	outcomes        = set(keys.Success.String(), keys.Failure.String(), keys.UnknownAccount.String(), keys.SecondFactorPending.String(),
 		keys.DeniedByPolicy.String(), keys.NotChecked.String(), keys.Abandoned.String())
 	ownReasons = []string{escalation.ReasonPosture, escalation.ReasonSuspect, escalation.ReasonFlood, escalation.ReasonStoreGone, escalation.ReasonListDeny,
 		escalation.ReasonListAllow, escalation.ReasonDeviceInvalid, escalation.ReasonDeviceSpent}

@@ -37,6 +37,9 @@ func (s *server) build() error {
 		return err
 	}
 	s.undo.push(s.closeGuard)
+	if err := s.openDesk(store); err != nil {
+		return err
+	}
 	s.openLimits(store)
 	if s.bus, err = s.openBus(); err != nil {
 		return err
@@ -165,7 +168,7 @@ func (s *server) openListeners() (err error) {
 	}
 	s.service.server = api.NewServer(service, s.log)
 	s.admin.server = api.NewServer(api.Admin(api.AdminConfig{
-		Metrics: s.metrics.handler(), Ready: s.readiness, Pprof: !s.config.AdminOpen,
+		Metrics: s.metrics.handler(), Ready: s.readiness, Pprof: !s.config.AdminOpen, Operators: s.operators(),
 	}), s.log)
 	// A CPU profile takes half a minute by default to write its answer.
 	s.admin.server.WriteTimeout = 2 * time.Minute
@@ -188,7 +191,7 @@ func listen(setting, addr string) (net.Listener, error) {
 func (s *server) apiKeys() []api.Key {
 	var ks []api.Key
 	for _, k := range s.config.APIKeys {
-		ks = append(ks, api.Key{Name: k.Name, SHA256: k.SHA256, Realms: k.Realms})
+		ks = append(ks, api.Key{Name: k.Name, SHA256: k.SHA256, Realms: k.Realms, Role: k.Admin})
 	}
 	return ks
 }

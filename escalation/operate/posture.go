@@ -133,7 +133,7 @@ func (d *Desk) setPin(ctx context.Context, w *Who, realm string, dry bool, r *Re
 		return a, nil
 	}
 	r.Realm, r.Changed, r.Was, r.Is = realm, changed, d.said(was), d.said(is)
-	if err := d.book(ctx, w, r); err != nil {
+	if err := d.Book(ctx, w, r); err != nil {
 		return nil, unreachable(err)
 	}
 	a.Seq = r.Seq

@@ -12,7 +12,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/guardd/guardd/aggregate"
 	"github.com/guardd/guardd/escalation"
 	"github.com/guardd/guardd/keys"
 )
@@ -27,22 +26,6 @@ type Store interface {
 type Here interface {
 	ClearHere(ctx context.Context, buckets []string) error
 	Learn(ctx context.Context, key string, value []byte, ttl int64) error
-}
-
-// Query selects decisions: those of which every field that is given holds.
-type Query struct {
-	ID      string // of the event
-	Account string // keyed hash
-	IP      string
-	Network string // /24 or /48
-	Device  string // hash
-	Most    int    // how many at most
-}
-
-// Recents are the decisions of late, newest first. Implementations are safe for
-// concurrent use.
-type Recents interface {
-	Recent(ctx context.Context, realm string, q Query) ([]aggregate.Event, error)
 }
 
 // Config is what a Desk is made of. Guard and Store are needed.
@@ -89,7 +72,8 @@ type Desk struct {
 	looked atomic.Int64
 }
 
-// New returns a Desk.
+// New returns a Desk. instance is this process's name among those that share the
+// store, another at every start.
 func New(c Config, instance string) *Desk {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
@@ -100,8 +84,10 @@ func New(c Config, instance string) *Desk {
 	if c.Applied == nil {
 		c.Applied = func(string) {}
 	}
-	return &Desk{c: c, instance: instance, stale: true,
+	d := &Desk{c: c, instance: instance, stale: true,
 		journal: keys.NewJournal(c.Store, "operators", JournalKeeps, JournalLifetime)}
+	d.looked.Store(time.Now().UnixMicro())
+	return d
 }
 
 // Who is an operator.

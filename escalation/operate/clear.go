@@ -76,7 +76,7 @@ func (d *Desk) Clear(ctx context.Context, w *Who, q *ClearRequest) (*Cleared, er
 		return a, nil
 	}
 	r := &Record{Action: ActionClear, Realm: realm, Reason: q.Reason, Changed: n > 0, Is: fmt.Sprintf("%d counters cleared", n), Target: t}
-	if err := d.book(ctx, w, r); err != nil {
+	if err := d.Book(ctx, w, r); err != nil {
 		return nil, unreachable(err)
 	}
 	a.Seq = r.Seq

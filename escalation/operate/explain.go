@@ -3,7 +3,6 @@ package operate
 import (
 	"context"
 
-	"github.com/guardd/guardd/aggregate"
 	"github.com/guardd/guardd/escalation"
 )
 
@@ -27,9 +26,9 @@ type Explained struct {
 	// Decision is the decision that was asked about; of an account without an
 	// address its last that asked for more, whose address is then explained.
 	// Its tiers are the limits as it found them.
-	Decision *aggregate.Event `json:"decision,omitempty"`
+	Decision *Decision `json:"decision,omitempty"`
 	// Recent are decisions and outcomes of late about the same, newest first.
-	Recent []aggregate.Event `json:"recent"`
+	Recent []Decision `json:"recent"`
 	// Kept: decisions are kept at all.
 	Kept bool `json:"decisions_kept"`
 }
@@ -50,7 +49,7 @@ func (d *Desk) Explain(ctx context.Context, w *Who, q *ExplainRequest) (*Explain
 	}
 	s := &escalation.Subject{Realm: realm, Flow: q.Flow, Account: q.Account, AccountHash: q.AccountHash, IP: q.IP,
 		Network: q.Network, Device: q.Device, DeviceHash: q.DeviceHash}
-	a := &Explained{Recent: []aggregate.Event{}, Kept: d.c.Recents != nil}
+	a := &Explained{Recent: []Decision{}, Kept: d.c.Recents != nil}
 	if q.Decision != "" {
 		faults := escalation.Faults{}
 		if err := d.decided(ctx, s, q.Decision, &faults); err != nil {
@@ -107,11 +106,11 @@ func (d *Desk) recent(ctx context.Context, realm string, s *escalation.Subject, 
 }
 
 // lastAsked is the last decision that asked for more, else the last of all.
-func lastAsked(events []aggregate.Event) *aggregate.Event {
-	var last *aggregate.Event
+func lastAsked(events []Decision) *Decision {
+	var last *Decision
 	for i := range events {
 		e := &events[i]
-		if e.Kind != aggregate.KindAttempt {
+		if e.Outcome != "" {
 			continue
 		}
 		if e.Would != string(escalation.ActionAllow) {
@@ -125,7 +124,7 @@ func lastAsked(events []aggregate.Event) *aggregate.Event {
 }
 
 // decision finds one by the id of its event; nil where it is not kept.
-func (d *Desk) decision(ctx context.Context, realm, id string) (*aggregate.Event, error) {
+func (d *Desk) decision(ctx context.Context, realm, id string) (*Decision, error) {
 	if d.c.Recents == nil {
 		return nil, nil
 	}

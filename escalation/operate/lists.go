@@ -21,7 +21,7 @@ type Entry struct {
 	ExpiresAt time.Time `json:"expires_at,omitzero"` // zero: it stays
 	Force     bool      `json:"force,omitzero"`
 	By        string    `json:"by"`
-	At        time.Time `json:"at"`
+	At        time.Time `json:"at,omitzero"` // zero for those of the policy
 }
 
 // ListRequest lists networks: CIDR, CIDRs, or both. Of one that is listed
@@ -248,7 +248,7 @@ func (d *Desk) change(ctx context.Context, w *Who, realm string, dry bool, r *Re
 		return a, nil
 	}
 	r.Realm, r.Changed = realm, changed
-	if err := d.book(ctx, w, r); err != nil {
+	if err := d.Book(ctx, w, r); err != nil {
 		return nil, unreachable(err)
 	}
 	a.Seq = r.Seq

@@ -15,11 +15,10 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/guardd/guardd/aggregate"
 	"github.com/guardd/guardd/escalation"
+	"github.com/guardd/guardd/escalation/operate"
 	"github.com/guardd/guardd/keys"
 	"github.com/guardd/guardd/keys/keystest"
-	"github.com/guardd/guardd/operate"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -45,16 +44,16 @@ type instance struct {
 // recents are events that a test puts there.
 type recents struct {
 	mu     sync.Mutex
-	events []aggregate.Event
+	events []operate.Decision
 	err    error
 }
 
-func (r *recents) Recent(_ context.Context, realm string, q operate.Query) (found []aggregate.Event, _ error) {
+func (r *recents) Recent(_ context.Context, realm string, q operate.Query) (found []operate.Decision, _ error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	is := func(want, got string) bool { return want == "" || want == got }
 	for _, e := range slices.Backward(r.events) {
-		if e.Realm == realm && is(q.ID, e.ID) && is(q.Account, e.Account) && is(q.IP, e.IP) && is(q.Network, e.Network) && is(q.Device, e.Device) && len(found) < q.Most {
+		if realm == "default" && is(q.ID, e.ID) && is(q.Account, e.Account) && is(q.IP, e.IP) && is(q.Network, e.Network) && is(q.Device, e.Device) && len(found) < q.Most {
 			found = append(found, e)
 		}
 	}
@@ -222,9 +221,9 @@ func TestAClearFindsPairsByDecisionsOfLate(t *testing.T) {
 		f.try(0, a)
 	}
 	v := f.try(0, a)
-	late.events = []aggregate.Event{
-		{ID: "x-1", Kind: aggregate.KindAttempt, Realm: "default", Flow: "login", Account: v.Account.String(), IP: a.IP, Network: "203.0.113.0/24", Action: string(v.Action), Would: string(v.Action)},
-		{ID: "x-2", Kind: aggregate.KindAttempt, Realm: "default", Flow: "login", Account: v.Account.String(), IP: "192.0.2.1", Action: "allow", Would: "allow"},
+	late.events = []operate.Decision{
+		{ID: "x-1", Flow: "login", Account: v.Account.String(), IP: a.IP, Network: "203.0.113.0/24", Action: string(v.Action), Would: string(v.Action)},
+		{ID: "x-2", Flow: "login", Account: v.Account.String(), IP: "192.0.2.1", Action: "allow", Would: "allow"},
 	}
 	x := must[operate.Explained](f)(f.all[0].Explain(ctx, ops, &operate.ExplainRequest{Account: "alice"}))
 	if x.IP != a.IP || x.Decision == nil || x.Decision.ID != "x-1" || x.Action != v.Action || !slices.Equal(x.Reasons, v.Reasons) || len(x.Recent) != 2 || !x.Kept {

@@ -33,7 +33,7 @@ func (d *Desk) Reload(ctx context.Context, w *Who, q *ReloadRequest) (*Reloaded,
 		return nil, err
 	}
 	if d.c.Reload == nil {
-		return nil, escalation.Faults{{Field: "config", Reason: "there is no configuration to read"}}
+		return nil, escalation.Faults{{Field: "config", Reason: "missing"}}
 	}
 	if err := d.c.Reload(q.DryRun); err != nil {
 		return nil, err
@@ -43,7 +43,7 @@ func (d *Desk) Reload(ctx context.Context, w *Who, q *ReloadRequest) (*Reloaded,
 		return a, nil
 	}
 	r := &Record{Action: ActionReload, Reason: q.Reason, Changed: true}
-	if err := d.book(ctx, w, r); err != nil {
+	if err := d.Book(ctx, w, r); err != nil {
 		return nil, unreachable(err)
 	}
 	a.Seq = r.Seq

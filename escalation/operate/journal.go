@@ -45,8 +45,10 @@ type Record struct {
 	Instance string `json:"instance"`
 }
 
-// book writes a record to the journal, and takes it over here.
-func (d *Desk) book(ctx context.Context, w *Who, r *Record) error {
+// Book writes down what w has done: r.Action, Realm, Reason, Changed, Was and Is;
+// the rest is filled in. Every instance then does its part (see apply), this one
+// at once. Errors: the store's.
+func (d *Desk) Book(ctx context.Context, w *Who, r *Record) error {
 	r.At, r.By, r.Instance = d.c.Guard.Now(), w.Name, d.instance
 	b, err := json.Marshal(r)
 	if err != nil {
@@ -151,7 +153,7 @@ func (d *Desk) Run(ctx context.Context, failed func(error)) {
 }
 
 // Age is the time since the journal was last looked at to its end; before the
-// first look, since the Unix epoch.
+// first look, since New.
 func (d *Desk) Age() time.Duration { return time.Since(time.UnixMicro(d.looked.Load())) }
 
 // renewEvery is how often the lists are written anew.
