@@ -4,6 +4,9 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/guardd/guardd/keys"
+	"github.com/guardd/guardd/keys/keystest"
 )
 
 // foundHistories are what a random history, or somebody's thought, came upon:
@@ -22,7 +25,20 @@ var foundHistories = []struct {
 		sendAndWait(16*time.Minute), sendAndWait(31*time.Minute), sendAndWait(61*time.Minute), sendAndWait(2*time.Hour+time.Minute),
 		sendAndWait(4*time.Hour+time.Minute), sendAndWait(8*time.Hour+time.Minute), sendAndWait(12*time.Hour-time.Second),
 	), visit{place: 0, at: 0, inForm: true}},
+	// Of the 8 hours for which a sixth code lives there was no mail at all, once
+	// strangers had had codes sent again three times.
+	{"the instance that booked a long code was killed, and pictures have been used up", slices.Concat(
+		sendAndWait(16*time.Minute), resends, sendAndWait(31*time.Minute), sendAndWait(61*time.Minute), sendAndWait(2*time.Hour+time.Minute),
+		sendAndWait(4*time.Hour+time.Minute), []move{{kind: mvKill}}, sendAndWait(20*time.Minute),
+	), visit{place: 1, at: 1}},
+	{"the answer to booking a long code was lost, and pictures have been used up", slices.Concat(
+		sendAndWait(16*time.Minute), resends, sendAndWait(31*time.Minute), sendAndWait(61*time.Minute), sendAndWait(2*time.Hour+time.Minute),
+		sendAndWait(4*time.Hour+time.Minute), []move{{kind: mvStore, fault: keystest.ReplyLost}}, sendAndWait(31*time.Minute), []move{{kind: mvStore}},
+	), visit{place: 1, at: 1}},
 }
+
+// resends has every code sent again that a day allows.
+var resends = slices.Repeat([]move{{kind: mvSend, place: 4, n: 1, solve: true}}, keys.MaxResends+1)
 
 // sendAndWait is a stranger who has a code sent for the owner, and time.
 func sendAndWait(d time.Duration) []move {

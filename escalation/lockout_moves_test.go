@@ -84,6 +84,7 @@ const (
 	mvPosture = "posture critical, and all networks are suspect"
 	mvReload  = "instance $at reloads policy $n"
 	mvClock   = "the clock steps by $wait"
+	mvKill    = "the next instance that has a code for the owner is killed with it on its way"
 	mvVisit   = "the owner signs in on the known device from $place"
 	mvMistype = "the owner mistypes on the known device at $place"
 	mvNew     = "the owner signs in on a new device from $place"
@@ -217,6 +218,8 @@ func (w *history) do(m move) {
 		if err := w.guards[m.at].SetPolicy(lockoutPolicies[m.n%len(lockoutPolicies)]); err != nil {
 			w.fail("reload: %v", err)
 		}
+	case mvKill:
+		w.dying.Store(true)
 	case mvVisit:
 		w.onKnown(m.at, where, "success")
 	case mvMistype:

@@ -57,16 +57,20 @@ var lockoutPolicies = func() []*Policy {
 type history struct {
 	t         rapid.TB
 	story     []string
-	guards    []*Guard
-	fallbacks []*keys.Fallback
+	guards    [instances]*Guard
+	fallbacks [instances]*keys.Fallback
+	all       []*Guard // those that were killed, too
 	store     *keystest.Faulty
 	wipe      func()
 	clock     atomic.Int64
 	latest    int64 // before the clock stepped back
 	revoked   int64
 	legible
-	came  chan Message // when all is done about it
-	mails []Message    // the owner's, in order
+	came  chan Message  // when all is done about it
+	lost  chan struct{} // a mail of an instance that was killed
+	ended chan struct{}
+	dying atomic.Bool // the next instance that has a mail for the owner is killed with it
+	mails []Message   // the owner's, in order
 
 	known   string // the owner's device
 	guesses int    // made on it and not taken back
@@ -77,50 +81,66 @@ type history struct {
 	mailed  int   // epoch of the owner's newest mail
 	usedAt  int64 // when the owner last used a code
 	small   bool  // the twins are full
-	firm    bool  // the store works
+	marks   int
+	unheard bool // a code was booked for the owner whose mail never came
+	firm    bool // the store works
 }
 
 type hoarded struct{ attempt, account string }
 
-func (w *history) Deliver(context.Context, *Message) error { return nil }
+func (w *history) Deliver(_ context.Context, m *Message) error {
+	if m.Kind == MessageCode && m.Account == owner && w.dying.CompareAndSwap(true, false) {
+		w.lost <- struct{}{}
+		<-w.ended // nobody hears of it again
+		return errors.New("killed")
+	}
+	return nil
+}
 
 // world opens stores for histories, one after another.
 type opens func() (s keystest.Subject, wipe func(f *keystest.Faulty))
 
 func newHistory(t rapid.TB, open opens, marks int) *history {
-	w := &history{t: t, came: make(chan Message, 64), firm: true, small: marks == 1}
+	w := &history{t: t, came: make(chan Message, 64), lost: make(chan struct{}), ended: make(chan struct{}), firm: true, marks: marks, small: marks == 1}
 	w.clock.Store(start)
 	s, wipe := open()
 	w.store = &keystest.Faulty{Subject: s}
 	w.wipe = func() { wipe(w.store) }
-	secrets, err := NewSecrets([][]byte{[]byte("the secret of all instances")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for range instances {
-		local := keys.NewMemory(keys.MemoryConfig{Buckets: 1 << 12, Marks: marks, Now: w.clock.Load})
-		f := keys.NewFallback(keys.FallbackConfig{Primary: w.store, Local: local, Instances: instances})
-		g, err := New(Config{
-			Store: f, Records: f, Policy: lockoutPolicies[0], Secrets: secrets, Instances: instances, Now: w.clock.Load,
-			Renderer: &w.legible, Deliver: map[string]Deliverer{DefaultRealm: w},
-			Delivered: func(m *Message, _ error) {
-				if m.Kind == MessageCode {
-					w.came <- *m
-				}
-			},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		w.guards, w.fallbacks = append(w.guards, g), append(w.fallbacks, f)
+	for i := range instances {
+		w.boot(i)
 	}
 	w.known = w.signIn(owner, placeOf(3), "")
 	w.malice = w.signIn("mallory 0", placeOf(4), "")
 	return w
 }
 
+// boot starts instance i, or starts it anew.
+func (w *history) boot(i int) {
+	w.t.Helper()
+	secrets, err := NewSecrets([][]byte{[]byte("the secret of all instances")})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	local := keys.NewMemory(keys.MemoryConfig{Buckets: 1 << 12, Marks: w.marks, Now: w.clock.Load})
+	w.fallbacks[i] = keys.NewFallback(keys.FallbackConfig{Primary: w.store, Local: local, Instances: instances})
+	g, err := New(Config{
+		Store: w.fallbacks[i], Records: w.fallbacks[i], Policy: lockoutPolicies[0], Secrets: secrets, Instances: instances, Now: w.clock.Load,
+		Renderer: &w.legible, Deliver: map[string]Deliverer{DefaultRealm: w},
+		Delivered: func(m *Message, _ error) {
+			if m.Kind == MessageCode {
+				w.came <- *m
+			}
+		},
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.guards[i], w.all = g, append(w.all, g)
+}
+
 func (w *history) close() {
-	for _, g := range w.guards {
+	close(w.ended)
+	for _, g := range w.all {
 		g.Close(context.Background())
 	}
 }
@@ -182,11 +202,19 @@ func (w *history) send(i int, token, proof string) *Sent {
 		}
 		w.fail("a code is not sent: %v", err)
 	}
-	if s.Sent {
-		if m := <-w.came; m.Account == owner {
+	if !s.Sent {
+		return s
+	}
+	select {
+	case m := <-w.came:
+		if m.Account == owner {
 			w.mails = append(w.mails, m)
-			w.mailed = w.epoch
+			w.mailed, w.unheard = w.epoch, false
 		}
+	case <-w.lost:
+		w.say("  instance %d is killed with a code for the owner on its way", i%instances)
+		w.unheard = true
+		w.boot(i % instances)
 	}
 	return s
 }
@@ -274,7 +302,7 @@ func (w *history) prove(p visit, a Attempt, v *Verdict) *Verdict {
 		if round == 0 {
 			w.meanwhile(p.between[0])
 		}
-		w.mailTo(p, token, round > 0 && !(w.firm && w.epoch == w.mailed))
+		w.mailTo(p, token, w.unheard || round > 0 && !(w.firm && w.epoch == w.mailed))
 		if round == 0 {
 			w.meanwhile(p.between[1])
 		}

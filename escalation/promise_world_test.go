@@ -109,6 +109,10 @@ func (m *memory) SpendCode(ctx context.Context, key string, serial, now int64) (
 	return ok, err
 }
 
+func (m *memory) ConfirmCode(ctx context.Context, key string, serial, now int64) error {
+	return m.fault(ctx, func() error { return m.Memory.ConfirmCode(ctx, key, serial, now) })
+}
+
 func (m *memory) UnsendCode(ctx context.Context, key string, serial, now int64) error {
 	return m.fault(ctx, func() error { return m.Memory.UnsendCode(ctx, key, serial, now) })
 }

@@ -102,12 +102,17 @@ func (g *Guard) post(realm *liveRealm, c *challengeToken, token string, ans *key
 	key, serial := realm.at(c.account).Code(c.account), ans.Code.Serial
 	failed := func(ctx context.Context) {
 		if ans.State == keys.CodeSent {
-			_ = g.c.Codes.UnsendCode(ctx, key, serial, g.storeNow()) // else it is left to its life's end
+			_ = g.c.Codes.UnsendCode(ctx, key, serial, g.storeNow()) // else it is as one whose delivery nobody heard of
 		}
 	}
 	ok := g.queue.put(c.realm, func(ctx context.Context) {
-		if g.deliver(ctx, m) != nil {
-			failed(context.WithoutCancel(ctx))
+		err := g.deliver(ctx, m)
+		ctx = context.WithoutCancel(ctx)
+		switch {
+		case err != nil:
+			failed(ctx)
+		case !ans.Degraded:
+			_ = g.c.Codes.ConfirmCode(ctx, key, serial, g.storeNow()) // else it is sent again when somebody asks for it
 		}
 	})
 	if !ok {

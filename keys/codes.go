@@ -24,6 +24,16 @@ import "context"
 // The newest mail holds a live code until that is used or its time is over,
 // and as soon as none lives the next press sends one: nobody is kept out.
 //
+// # A mail that nobody saw go out
+//
+// Between the booking of a code and its mail the answer may be lost or the
+// instance killed: a code of 12 hours lives, of which its owner never hears, and
+// strangers may have used up the resends. So until ConfirmCode says that it was
+// delivered, a solved image has it sent again however often, and MinCodeLife
+// after the latest try so does any press. It is the same code, for its first mail
+// may be late and not lost. A confirmation that is lost costs the owner a mail
+// more, and strangers gain nothing by it that they can bring about.
+//
 // # Without a store
 //
 // When an error wraps ErrNoStore the caller goes on with the code of the
@@ -34,9 +44,9 @@ import "context"
 // a Tally to enforce.
 type Codes interface {
 	// SendCode decides whether a code is to be sent, and which, and fills ans.
-	// What it answers is booked: whoever asks must deliver, or tell UnsendCode.
-	// If it fails otherwise than with ErrNoStore, a code may live that was never
-	// delivered; a solved image has it sent.
+	// What it answers is booked: whoever asks must deliver and tell ConfirmCode, or
+	// tell UnsendCode. If it fails, a code may live that was never delivered; a
+	// solved image has it sent, or a press MinCodeLife later.
 	SendCode(ctx context.Context, ask *CodeAsk, ans *CodeAnswer) error
 	// LiveCode returns the account's live code; the zero Code when none lives.
 	// key is Space.Code. now 0 is the store's clock, here and below.
@@ -44,9 +54,13 @@ type Codes interface {
 	// SpendCode ends the life of the live code, once: it reports whether serial
 	// was live until now. The caller has compared what the visitor typed.
 	SpendCode(ctx context.Context, key string, serial, now int64) (bool, error)
+	// ConfirmCode says that the code of a CodeSent or CodeAgain, not Degraded, was
+	// delivered. One that lives no more, or is not the newest, is left alone.
+	ConfirmCode(ctx context.Context, key string, serial, now int64) error
 	// UnsendCode says that the delivery of a CodeSent failed for good: it lives
 	// no more and counts as not sent. It is nothing for a CodeAgain, whose first
-	// mail may have arrived. A code already spent, or unknown, is left alone.
+	// mail may have arrived. A code already spent or confirmed, or unknown, is left
+	// alone.
 	UnsendCode(ctx context.Context, key string, serial, now int64) error
 }
 
@@ -89,7 +103,8 @@ const (
 	CodeLives
 	// CodeSent: deliver this fresh code.
 	CodeSent
-	// CodeAgain: deliver the live code again, because an image was solved.
+	// CodeAgain: deliver the live code again, because an image was solved or its
+	// delivery has not been confirmed.
 	CodeAgain
 )
 

@@ -7,10 +7,16 @@ import "slices"
 
 // codeRecord is what is stored about an account's codes.
 type codeRecord struct {
-	Code                    // the newest; Until 0: spent, or not delivered
-	again [MaxResends]int64 // when live codes were sent again, oldest first; 0: never
+	Code // the newest; Until 0: spent, or not delivered
+	// tried is when the code was given to be delivered, the latest time, until that
+	// is confirmed: then it is delivered. It is 0 without a store: a twin dies with
+	// the deliveries of its instance.
+	tried int64
+	again [MaxResends]int64 // when confirmed codes were sent again, oldest first; 0: never
 	sends []int64           // serials of the latest, oldest first: they are the times too
 }
+
+const delivered = -1
 
 // sendsKept is how many sends are remembered: enough that what an owner uses up
 // on a busy day does not shorten the lives to come (from the 7th they are all
@@ -28,6 +34,10 @@ func (r *codeRecord) live(now int64) Code {
 	}
 	return r.Code
 }
+
+// overdue reports whether a delivery tried at t should have been confirmed by
+// now. One ahead by more than MinCodeLife comes from a broken clock.
+func overdue(t, now int64) bool { return now-t >= MinCodeLife || t-now > MinCodeLife }
 
 // senderRecord is for which accounts codes were sent from an address, and when
 // the latest was.
@@ -75,16 +85,26 @@ func sendCode(a *CodeAsk, f *codeFacts, now int64, ans *CodeAnswer) (wroteCode, 
 	slot := f.sender.slot(a.Account, now)
 	priced := slot < 0 || f.noSender || f.noCode ||
 		f.quarters && !lives && len(r.sends) >= MaxQuarterMails
-	again := lives && (r.again[0] == 0 || !recent(r.again[0], now))
+	unsure := lives && r.tried > 0
+	again := unsure || lives && (r.again[0] == 0 || !recent(r.again[0], now))
 
 	ans.Proof = codeProof(&a.Proof, f, now)
 	paid := ans.Proof == ProofUsed
 	switch {
 	case again && paid:
 		ans.State = CodeAgain
-		copy(r.again[:], r.again[1:])
-		r.again[MaxResends-1] = now
+		if unsure {
+			r.tried = now
+		} else {
+			copy(r.again[:], r.again[1:])
+			r.again[MaxResends-1] = now
+		}
 		return true, false
+	case unsure && !priced && overdue(r.tried, now):
+		ans.State = CodeAgain
+		r.tried = now
+		f.sender[slot].account, f.sender[slot].at = a.Account, now
+		return true, true
 	case lives && (!priced || paid):
 		ans.State = CodeLives
 	case priced && !paid:
@@ -116,9 +136,9 @@ func (r *codeRecord) send(f *codeFacts, now int64) {
 	}
 	r.sends = append(r.sends, r.Serial)
 	r.Nth = len(r.sends)
-	r.Until = now + CodeLife(r.Nth)
+	r.Until, r.tried = now+CodeLife(r.Nth), now
 	if f.quarters || f.noCode {
-		r.Until = (Quarter(now) + 2) * quarter
+		r.Until, r.tried = (Quarter(now)+2)*quarter, 0
 	}
 }
 
@@ -126,13 +146,23 @@ func (r *codeRecord) send(f *codeFacts, now int64) {
 // forget.
 func (r *codeRecord) unsend(serial int64) bool {
 	i := slices.Index(r.sends, serial)
-	if i < 0 || serial == r.Serial && r.Until == 0 {
-		return false // a spent code was delivered
+	if i < 0 || serial == r.Serial && (r.Until == 0 || r.tried == delivered) {
+		return false // a spent code was delivered, too
 	}
 	r.sends = slices.Delete(r.sends, i, i+1)
 	if serial == r.Serial {
 		r.Until = 0
 	}
+	return true
+}
+
+// confirm remembers that the code was delivered; false when there is nothing to
+// remember.
+func (r *codeRecord) confirm(serial int64) bool {
+	if serial != r.Serial || r.Until == 0 || r.tried <= 0 {
+		return false
+	}
+	r.tried = delivered
 	return true
 }
 

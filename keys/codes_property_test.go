@@ -13,8 +13,11 @@ type post struct {
 	mail
 	at              int64 // a serial is a time too: two in one microsecond are one apart
 	account, from   int
-	paid, again     bool
+	to              int  // account; that is -1 where it is only a try of the newest
+	paid, again     bool // again: of a code known to have been delivered
 	spent, returned bool
+	tried           int64
+	arrived         bool // and the store knows
 }
 
 type mail = Code
@@ -75,7 +78,7 @@ func (o *postOffice) sentFor(from int) map[int]bool {
 	accounts := map[int]bool{}
 	for _, p := range o.posts {
 		if p.from == from && !p.paid && o.now-p.Sent < Day {
-			accounts[p.account] = true
+			accounts[p.to] = true
 		}
 	}
 	return accounts
@@ -95,10 +98,12 @@ func (o *postOffice) press(account, from int, solved bool) {
 	live := o.livesNow(account)
 	want := CodeSent
 	switch {
-	case live != nil && solved && resends < 3:
+	case live != nil && solved && (!live.arrived || resends < 3):
 		want = CodeAgain
 	case priced && !solved:
 		want = CodePriced
+	case live != nil && !live.arrived && o.now-live.tried >= 900*Second:
+		want = CodeAgain
 	case live != nil:
 		want = CodeLives
 	}
@@ -143,8 +148,14 @@ func (o *postOffice) press(account, from int, solved bool) {
 			t.Fatalf("a priced press learns of %+v", ans.Code)
 		}
 	}
-	if want == CodeSent || want == CodeAgain {
-		p := &post{mail: ans.Code, at: ans.Code.Serial, account: account, from: from, paid: usedUp, again: want == CodeAgain}
+	switch {
+	case want == CodeAgain && !live.arrived:
+		live.tried = o.now
+		if !usedUp { // it counts as its sender's
+			o.posts = append(o.posts, &post{mail: Code{Sent: o.now}, account: -1, from: from, to: account})
+		}
+	case want == CodeSent || want == CodeAgain:
+		p := &post{mail: ans.Code, at: ans.Code.Serial, account: account, to: account, from: from, paid: usedUp, again: want == CodeAgain, tried: o.now}
 		if p.again {
 			p.at = o.now
 		}
@@ -177,7 +188,19 @@ func (o *postOffice) giveBack(account int) {
 	if err := o.UnsendCode(context.Background(), codeKey(account), p.Serial, 0); err != nil {
 		o.t.Fatal(err)
 	}
-	p.returned = p.returned || !p.spent
+	p.returned = p.returned || !p.spent && !p.arrived
+}
+
+// arrive is the newest mail known to have been delivered.
+func (o *postOffice) arrive(account int) {
+	p := o.newest(account)
+	if p == nil {
+		return
+	}
+	if err := o.ConfirmCode(context.Background(), codeKey(account), p.Serial, 0); err != nil {
+		o.t.Fatal(err)
+	}
+	p.arrived = true
 }
 
 // check holds what must be so at any time.
@@ -221,11 +244,13 @@ func TestPropertyMails(t *testing.T) {
 		few := rapid.IntRange(1, victims).Draw(t, "accounts")
 		account := rapid.IntRange(0, few-1)
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
-			switch a := account.Draw(t, "account"); rapid.IntRange(0, 9).Draw(t, "deed") {
+			switch a := account.Draw(t, "account"); rapid.IntRange(0, 11).Draw(t, "deed") {
 			case 0:
 				o.spend(a)
 			case 1:
 				o.giveBack(a)
+			case 5, 6:
+				o.arrive(a)
 			case 2, 3:
 				o.wait()
 			case 4:
@@ -270,6 +295,11 @@ func TestStrangersMailsInAnyDay(t *testing.T) {
 			}
 			if ans.State == CodeSent {
 				sent = append(sent, now)
+				if err := m.ConfirmCode(t.Context(), "code", ans.Code.Serial, 0); err != nil {
+					t.Fatal(err)
+				}
+			} else if ans.State != CodeLives {
+				t.Fatal(ans.State)
 			}
 			within := 0
 			for _, s := range sent {

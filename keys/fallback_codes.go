@@ -73,6 +73,12 @@ func (f *Fallback) SpendCode(ctx context.Context, key string, serial, now int64)
 	return spent, err
 }
 
+// ConfirmCode implements Codes, in the primary alone: what a twin had sent needs
+// no confirmation.
+func (f *Fallback) ConfirmCode(ctx context.Context, key string, serial, now int64) error {
+	return f.lost("confirm code", f.through(ctx, func() error { return f.codes.ConfirmCode(ctx, key, serial, now) }))
+}
+
 // UnsendCode implements Codes: in the primary and in the twin, whichever had it
 // sent.
 func (f *Fallback) UnsendCode(ctx context.Context, key string, serial, now int64) error {
@@ -101,9 +107,10 @@ type none struct{}
 func (none) Tally(context.Context, string, int64, int64) (n, before int64, err error) {
 	return 0, 0, ErrNoStore
 }
-func (none) SendCode(context.Context, *CodeAsk, *CodeAnswer) error  { return ErrNoStore }
-func (none) LiveCode(context.Context, string, int64) (Code, error)  { return Code{}, ErrNoStore }
-func (none) UnsendCode(context.Context, string, int64, int64) error { return ErrNoStore }
+func (none) SendCode(context.Context, *CodeAsk, *CodeAnswer) error   { return ErrNoStore }
+func (none) LiveCode(context.Context, string, int64) (Code, error)   { return Code{}, ErrNoStore }
+func (none) ConfirmCode(context.Context, string, int64, int64) error { return ErrNoStore }
+func (none) UnsendCode(context.Context, string, int64, int64) error  { return ErrNoStore }
 func (none) SpendCode(context.Context, string, int64, int64) (bool, error) {
 	return false, ErrNoStore
 }

@@ -108,6 +108,11 @@ func (m *Memory) SpendCode(_ context.Context, key string, serial, now int64) (sp
 	return spent, err
 }
 
+// ConfirmCode implements Codes. It never fails.
+func (m *Memory) ConfirmCode(_ context.Context, key string, serial, now int64) error {
+	return m.withCode(key, serial, now, func(r *codeRecord, _ int64) bool { return r.confirm(serial) })
+}
+
 // UnsendCode implements Codes. It never fails.
 func (m *Memory) UnsendCode(_ context.Context, key string, serial, now int64) error {
 	return m.withCode(key, serial, now, func(r *codeRecord, _ int64) bool { return r.unsend(serial) })

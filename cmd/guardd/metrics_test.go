@@ -184,6 +184,7 @@ func (gone) Tally(context.Context, string, int64, int64) (int64, int64, error) {
 func (gone) SendCode(context.Context, *keys.CodeAsk, *keys.CodeAnswer) error   { return errGone }
 func (gone) LiveCode(context.Context, string, int64) (keys.Code, error)        { return keys.Code{}, errGone }
 func (gone) SpendCode(context.Context, string, int64, int64) (bool, error)     { return false, errGone }
+func (gone) ConfirmCode(context.Context, string, int64, int64) error           { return errGone }
 func (gone) UnsendCode(context.Context, string, int64, int64) error            { return errGone }
 
 // An operator who sees "other" fail knows no more than before.
@@ -202,6 +203,7 @@ func TestEachOperationOfTheStoreFailsUnderItsOwnName(t *testing.T) {
 	f.SendCode(ctx, &keys.CodeAsk{Key: space.Code(a), SenderKey: "s", Account: a}, &keys.CodeAnswer{})
 	f.LiveCode(ctx, space.Code(a), 0)
 	f.SpendCode(ctx, space.Code(a), 1, 0)
+	f.ConfirmCode(ctx, space.Code(a), 1, 0)
 	f.UnsendCode(ctx, space.Code(a), 1, 0)
 	if len(told) != 7 {
 		t.Errorf("told of %v", told)

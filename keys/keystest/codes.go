@@ -17,6 +17,7 @@ type codeSubject struct {
 	t     *testing.T
 	names keys.Space
 	now   int64
+	slow  bool // deliveries are not confirmed
 	mu    sync.Mutex
 }
 
@@ -69,7 +70,17 @@ func (s *codeSubject) send(a *keys.CodeAsk) (ans keys.CodeAnswer) {
 	if err := s.SendCode(s.t.Context(), a, &ans); err != nil {
 		s.t.Fatal(err)
 	}
+	if !s.slow && ans.State >= keys.CodeSent {
+		s.confirm(a, ans.Code.Serial)
+	}
 	return ans
+}
+
+func (s *codeSubject) confirm(a *keys.CodeAsk, serial int64) {
+	s.t.Helper()
+	if err := s.ConfirmCode(s.t.Context(), a.Key, serial, s.now); err != nil {
+		s.t.Fatal(err)
+	}
 }
 
 func (s *codeSubject) wants(what string, a *keys.CodeAsk, state keys.CodeState, proof keys.ProofState) keys.Code {
@@ -155,6 +166,7 @@ var codeBehaviours = []codeBehaviour{
 		s.spends("when its time is over", second.Serial, false)
 	}},
 	{"what was not delivered counts as not sent", func(s *codeSubject) {
+		s.slow = true
 		first := s.wants("", s.ask(1, "192.0.2.1"), keys.CodeSent, keys.ProofNone)
 		s.unsend(first.Serial + 1)
 		s.lives("another was not delivered", first)
@@ -169,6 +181,71 @@ var codeBehaviours = []codeBehaviour{
 		if c := s.wants("", s.ask(1, "192.0.2.1"), keys.CodeSent, keys.ProofNone); c.Nth != 2 {
 			s.t.Errorf("a spent code was not delivered: %+v", c)
 		}
+	}},
+	{"until its delivery is confirmed an image has a code sent again, or a press a quarter of an hour later", func(s *codeSubject) {
+		s.slow = true
+		var c keys.Code
+		for range 5 { // the fifth lives for 4 hours
+			if c.Serial > 0 {
+				s.spends("the last", c.Serial, true)
+			}
+			c = s.wants("none lives", s.ask(1, "192.0.2.1"), keys.CodeSent, keys.ProofNone)
+		}
+		same := func(what string, a *keys.CodeAsk, state keys.CodeState, proof keys.ProofState) {
+			s.t.Helper()
+			if got := s.wants(what, a, state, proof); got != c {
+				s.t.Errorf("%s: %+v, not %+v", what, got, c)
+			}
+		}
+		for i := range 2 * keys.MaxResends {
+			a := s.ask(1, "192.0.2.1")
+			a.Proof = s.image(fmt.Sprint(i))
+			same("an image", a, keys.CodeAgain, keys.ProofUsed)
+			s.now += minute
+		}
+		s.now += 14*minute - 1
+		same("a quarter of an hour after the last try, less a microsecond", s.ask(1, "192.0.2.1"), keys.CodeLives, keys.ProofNone)
+		s.now++
+		same("a quarter of an hour after the last try", s.ask(1, "192.0.2.2"), keys.CodeAgain, keys.ProofNone)
+		same("at once after it", s.ask(1, "192.0.2.1"), keys.CodeLives, keys.ProofNone)
+		s.now -= 16 * minute
+		same("by a clock that stepped back", s.ask(1, "192.0.2.1"), keys.CodeAgain, keys.ProofNone)
+		s.now += 15 * minute
+		s.confirm(s.ask(1, "192.0.2.1"), c.Serial-1)
+		same("another was confirmed", s.ask(1, "192.0.2.1"), keys.CodeAgain, keys.ProofNone)
+		s.confirm(s.ask(1, "192.0.2.1"), c.Serial)
+		s.unsend(c.Serial) // of the first try, late
+		s.now += 30 * minute
+		same("confirmed", s.ask(1, "192.0.2.1"), keys.CodeLives, keys.ProofNone)
+		for i := range keys.MaxResends + 1 {
+			a, want, proof := s.ask(1, "192.0.2.1"), keys.CodeAgain, keys.ProofUsed
+			if a.Proof = s.image(fmt.Sprint("more", i)); i == keys.MaxResends {
+				want, proof = keys.CodeLives, keys.ProofNone
+			}
+			same("an image for what is confirmed", a, want, proof)
+		}
+		s.spends("it", c.Serial, true)
+		s.confirm(s.ask(1, "192.0.2.1"), c.Serial)
+		s.lives("spent, and confirmed late", keys.Code{})
+		if next := s.wants("none lives", s.ask(1, "192.0.2.1"), keys.CodeSent, keys.ProofNone); next.Nth != 6 {
+			s.t.Errorf("%+v: what is sent again counts as another", next)
+		}
+	}},
+	{"a press that has a code sent again counts as its sender's", func(s *codeSubject) {
+		s.slow = true
+		for i := byte(1); i <= 4; i++ {
+			from := fmt.Sprint("192.0.2.", 10+i)
+			if _, err := s.SpendCode(s.t.Context(), s.names.Code(keys.Account{i}), s.send(s.ask(i, from)).Code.Serial, s.now); err != nil {
+				s.t.Fatal(err)
+			}
+			s.send(s.ask(i, from)) // half an hour long
+		}
+		s.now += 16 * minute
+		for i := byte(2); i <= 4; i++ {
+			s.wants("three", s.ask(i, "192.0.2.1"), keys.CodeAgain, keys.ProofNone)
+		}
+		s.now += 10 * minute
+		s.wants("a fourth", s.ask(1, "192.0.2.1"), keys.CodePriced, keys.ProofNone)
 	}},
 	{"an image has the live code sent again, three times a day", func(s *codeSubject) {
 		a := s.ask(1, "192.0.2.1")
@@ -357,10 +434,10 @@ var codeBehaviours = []codeBehaviour{
 		ctx := s.t.Context()
 		_, live := s.LiveCode(ctx, "", 0)
 		_, spend := s.SpendCode(ctx, "k", -1, 0)
-		unsend := s.UnsendCode(ctx, "k", 1, -1)
+		unsend, confirm := s.UnsendCode(ctx, "k", 1, -1), s.ConfirmCode(ctx, "k", 1, -1)
 		_, _, window := s.Tally(ctx, "k", 0, 0)
 		_, _, key := s.Tally(ctx, "", 0, 1)
-		for name, err := range map[string]error{"live": live, "spend": spend, "unsend": unsend, "window": window, "key": key} {
+		for name, err := range map[string]error{"live": live, "spend": spend, "unsend": unsend, "confirm": confirm, "window": window, "key": key} {
 			if !errors.Is(err, keys.ErrAsk) {
 				s.t.Errorf("%s: %v", name, err)
 			}
@@ -457,7 +534,7 @@ func CodeWalk(t *testing.T, seeds, steps int, subjects ...Named) {
 						Expires: now + int64(r.IntN(3)), NotBefore: now + int64(r.IntN(3)) - 1, Uses: int64(1 + r.IntN(2))}
 				}
 				serial := serials[len(serials)-1-r.IntN(min(len(serials), 6))]
-				deed := r.IntN(8)
+				deed := r.IntN(10)
 				var want string
 				for j, s := range subjects {
 					var ans keys.CodeAnswer
@@ -468,6 +545,8 @@ func CodeWalk(t *testing.T, seeds, steps int, subjects ...Named) {
 						got = fmt.Sprintln("spend", spent, err)
 					case 1:
 						got = fmt.Sprintln("unsend", s.Subject.UnsendCode(t.Context(), ask.Key, serial, now))
+					case 3, 4:
+						got = fmt.Sprintln("confirm", s.Subject.ConfirmCode(t.Context(), ask.Key, serial, now))
 					case 2:
 						n, before, err := s.Subject.Tally(t.Context(), names.Tally("x", a.String()), now, 60*minute)
 						got = fmt.Sprintln("tally", n, before, err)

@@ -138,6 +138,11 @@ func (f *Faulty) SpendCode(ctx context.Context, key string, serial, now int64) (
 	return spent && err == nil, err
 }
 
+// ConfirmCode implements keys.Codes.
+func (f *Faulty) ConfirmCode(ctx context.Context, key string, serial, now int64) error {
+	return f.call(func() error { return f.Subject.ConfirmCode(ctx, key, serial, now) }, tooLate)
+}
+
 // UnsendCode implements keys.Codes.
 func (f *Faulty) UnsendCode(ctx context.Context, key string, serial, now int64) error {
 	return f.call(func() error { return f.Subject.UnsendCode(ctx, key, serial, now) }, tooLate)

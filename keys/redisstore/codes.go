@@ -85,6 +85,7 @@ const (
 	deedLook uint8 = iota
 	deedSpend
 	deedUnsend
+	deedConfirm
 )
 
 // code calls code.lua.
@@ -128,6 +129,12 @@ func (s *Store) LiveCode(ctx context.Context, key string, now int64) (keys.Code,
 func (s *Store) SpendCode(ctx context.Context, key string, serial, now int64) (bool, error) {
 	_, done, err := s.code(ctx, "spend code", deedSpend, key, serial, now)
 	return done, err
+}
+
+// ConfirmCode implements keys.Codes.
+func (s *Store) ConfirmCode(ctx context.Context, key string, serial, now int64) error {
+	_, _, err := s.code(ctx, "confirm code", deedConfirm, key, serial, now)
+	return err
 }
 
 // UnsendCode implements keys.Codes.

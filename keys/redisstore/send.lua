@@ -28,7 +28,14 @@ for i = 1, 3 do
   end
 end
 local priced = slot == nil
-local again = live and (r.again[1] == 0 or not recent(r.again[1], now))
+local function keepSender()
+  sender[slot] = { account, now }
+  local value = ''
+  for i = 1, 3 do value = value .. spack('<c16d', sender[i][1], sender[i][2]) end
+  arithmetic().mark(KEYS[2], value, now + window, now)
+end
+local unsure = live and r.tried > 0
+local again = unsure or live and (r.again[1] == 0 or not recent(r.again[1], now))
 
 -- The proof: used 1, expired 2, spent 3, too early 4, insufficient 5, invalid 6.
 local proof, used = 0, 0
@@ -42,8 +49,13 @@ local paid = proof == 1
 local state -- priced 0, lives 1, sent 2, again 3
 if again and paid then
   state = 3
-  r.again = { r.again[2], r.again[3], now }
+  if unsure then r.tried = now else r.again = { r.again[2], r.again[3], now } end
   keepCode(KEYS[1], r, now)
+elseif unsure and not priced and (now - r.tried >= 900000000 or r.tried - now > 900000000) then
+  state = 3
+  r.tried = now
+  keepCode(KEYS[1], r, now)
+  keepSender()
 elseif live and (paid or not priced) then
   state = 1
   if paid then proof = 0 end -- it was not needed
@@ -57,13 +69,11 @@ else
   if #sends == 16 then table.remove(sends, 1) end
   sends[#sends + 1] = r.serial
   r.nth, r.till = #sends, now + math.min(900000000 * 2 ^ (#sends - 1), 43200000000)
+  r.tried = now
   keepCode(KEYS[1], r, now)
   if not priced then
     if paid then proof = 0 end
-    sender[slot] = { account, now }
-    local value = ''
-    for i = 1, 3 do value = value .. spack('<c16d', sender[i][1], sender[i][2]) end
-    arithmetic().mark(KEYS[2], value, now + window, now)
+    keepSender()
   end
 end
 if proof == 1 then
