@@ -92,7 +92,7 @@ const (
 )
 
 var strangersMoves = []string{mvPress, mvPress, mvNoise, mvFlood, mvSend, mvSend, mvOthers, mvWrong, mvFetch, mvHoard, mvSpend,
-	mvPlant, mvForge, mvCrowd, mvPass, mvPass, mvPass, mvStore, mvStore, mvWipe, mvPosture, mvReload, mvClock}
+	mvPlant, mvForge, mvCrowd, mvPass, mvPass, mvPass, mvStore, mvStore, mvWipe, mvPosture, mvReload, mvClock, mvKill}
 
 var ownersMoves = []string{mvVisit, mvMistype, mvNew, mvRevoke}
 

@@ -293,16 +293,22 @@ func (w *history) rest() {
 // prove goes by the mail, whatever its age, as long as it says that its code is
 // good. While the store works and nothing has happened to it since the newest mail
 // was sent, its code is. Where the store comes and goes each instance has codes of
-// its own, so the owner asks once more, by a picture, and tries the other mails.
+// its own, so the owner asks once more, by a picture, and tries the other mails; so
+// where no mail came, because its instance was killed.
 func (w *history) prove(p visit, a Attempt, v *Verdict) *Verdict {
 	w.t.Helper()
 	defer func() { w.usedAt = w.clock.Load() }()
 	token, why := v.Challenge.Token, ProofError("")
-	for round := range 3 {
+	rounds, spoiled := 3, p.spoiled
+	for round := 0; round < rounds; round++ {
 		if round == 0 {
 			w.meanwhile(p.between[0])
 		}
 		w.mailTo(p, token, w.unheard || round > 0 && !(w.firm && w.epoch == w.mailed))
+		heard := !w.unheard
+		if !heard {
+			rounds = min(rounds+1, 6) // each kill costs one
+		}
 		if round == 0 {
 			w.meanwhile(p.between[1])
 		}
@@ -324,9 +330,10 @@ func (w *history) prove(p visit, a Attempt, v *Verdict) *Verdict {
 			}
 			w.say("  the code of mail %d of %d is %q", i+1, len(w.mails), why)
 		}
-		if firm && !(p.spoiled && why == ProofSpent && round == 0) {
+		if firm && heard && !(spoiled && why == ProofSpent) {
 			break
 		}
+		spoiled = spoiled && why != ProofSpent
 	}
 	w.fail("LOCKED OUT: the owner at %s, with the newest mail's code: %q", a.IP, why)
 	return nil

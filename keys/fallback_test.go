@@ -329,6 +329,7 @@ func TestOnErrorSaysEachOfItsWordsAndNoOther(t *testing.T) {
 	_, _ = o.send(t, 1, "a", keys.Proof{})
 	_, _ = o.LiveCode(t.Context(), "code", 0)
 	_, _ = o.SpendCode(t.Context(), "code", 1, 0)
+	_ = o.ConfirmCode(t.Context(), "code", 1, 0)
 	_ = o.UnsendCode(t.Context(), "code", 1, 0)
 	_ = o.Settle(t.Context(), &keys.Settlement{Rules: simple(t), Keys: []string{"r"}, Took: make([]keys.TookMany, 1), Costs: []int64{1},
 		MarkKey: "settled", Expires: keys.MaxExact / 2}, new(keys.Settled))
