@@ -76,7 +76,7 @@ func (f *Fallback) SpendCode(ctx context.Context, key string, serial, now int64)
 // ConfirmCode implements Codes, in the primary alone: what a twin had sent needs
 // no confirmation.
 func (f *Fallback) ConfirmCode(ctx context.Context, key string, serial, now int64) error {
-	return f.lost("confirm code", f.through(ctx, func() error { return f.codes.ConfirmCode(ctx, key, serial, now) }))
+	return f.lost("confirm code", f.through(ctx, f.at(key), func() error { return f.codes.ConfirmCode(ctx, key, serial, now) }))
 }
 
 // UnsendCode implements Codes: in the primary and in the twin, whichever had it
