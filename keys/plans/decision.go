@@ -38,6 +38,8 @@ type Decision struct {
 const (
 	ReasonSuspended = "suspended" // the key is
 	ReasonUncounted = "uncounted" // no rule of the plan counts the route
+	// ReasonImpossible is said in evidence only: Decision.Impossible.
+	ReasonImpossible = "impossible"
 )
 
 // LimitState is one rule after the decision.

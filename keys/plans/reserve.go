@@ -84,7 +84,8 @@ func (t *Taker) settle(ctx context.Context, v *reservation, cost int64, costOf f
 	for _, h := range v.held {
 		req.Rules = append(req.Rules, h.rule)
 	}
-	_, s, err := t.book.Load().pick(&req)
+	book := t.book.Load()
+	_, s, err := book.pick(&req)
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +116,15 @@ func (t *Taker) settle(ctx context.Context, v *reservation, cost int64, costOf f
 	if err := t.c.Store.Settle(ctx, &set, &out); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrStore, err)
 	}
-	return settlementOf(s, &set, &out, v.cost, cost), nil
+	res := settlementOf(s, &set, &out, v.cost, cost)
+	if res.Settled && t.c.Evidence != nil {
+		deltas := make([]int64, len(v.held))
+		for i := range v.held {
+			deltas[i] = set.Costs[i] - v.held[i].tokens
+		}
+		t.c.Evidence.settled(t.c.Hash(v.digest), book.version, out.Now, res.Limits, deltas, res.Degraded)
+	}
+	return res, nil
 }
 
 func settlementOf(s *set, set *keys.Settlement, out *keys.Settled, estimate, cost int64) *Settlement {

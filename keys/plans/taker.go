@@ -27,7 +27,7 @@ type Sealer interface {
 	Open(token string) (plain []byte, ok bool)
 }
 
-// Config is what a Taker is made of. All but Recorder, Now and Rand are needed.
+// Config is what a Taker is made of. All but Recorder, Evidence, Now and Rand are needed.
 type Config struct {
 	Store  Store
 	Sealer Sealer
@@ -36,8 +36,10 @@ type Config struct {
 	// Instance names this one, so that what it granted alone in an outage is
 	// settled with its own twin.
 	Instance [8]byte
-	// Recorder is told every decision, for evidence and metrics; it must not block.
+	// Recorder is told every decision, for metrics; it must not block.
 	Recorder func(*Request, *Decision)
+	// Evidence remembers what was decided and settled; nil: nobody does.
+	Evidence *Evidence
 	// Now is the time in microseconds where it is owned; nil: the store's clock.
 	Now func() int64
 	// Rand makes identities; nil is crypto/rand.
@@ -172,6 +174,9 @@ func (t *Taker) Take(ctx context.Context, r *Request) (*Decision, error) {
 	}
 	if t.c.Recorder != nil {
 		t.c.Recorder(r, d)
+	}
+	if t.c.Evidence != nil {
+		t.c.Evidence.Record(r, d)
 	}
 	return d, nil
 }
