@@ -117,7 +117,7 @@ func TestEvidenceDefendsA429(t *testing.T) {
 		}
 		for i, d := range map[int]*plans.Decision{0: first, refused - 1: last} {
 			x := r.Refusals[i]
-			if !x.At.Equal(d.At) || x.Rule != "burst" || x.Remaining != 0 || x.Cost != 1 || x.RetryAfter != d.RetryAfter || x.Version != "7" || x.Degraded || x.Route != "GET /x" ||
+			if !x.At.Equal(d.At) || x.Rule != "burst" || x.Remaining != 0 || x.Cost != 1 || x.RetryAfterMS != (d.RetryAfter+time.Millisecond-1).Milliseconds() || x.Version != "7" || x.Degraded || x.Route != "GET /x" ||
 				len(x.Limits) != 2 || !x.Limits[0].Short || x.Limits[1].Short || x.Limits[1].Remaining != d.Limits[1].Remaining() {
 				t.Errorf("%d instances: refusal %d: %+v, decided %+v", instances, i, x, d)
 			}
@@ -193,7 +193,7 @@ func TestEvidenceTellsDecisionsApart(t *testing.T) {
 	if y := r.Rules[0]; y.Taken != 3 || y.Rule != "second" {
 		t.Errorf("%+v", y)
 	}
-	if len(r.Refusals) != 1 || r.Refusals[0].Reason != plans.ReasonImpossible || r.Refusals[0].RetryAfter != 0 || r.Refusals[0].Cost != 11 {
+	if len(r.Refusals) != 1 || r.Refusals[0].Reason != plans.ReasonImpossible || r.Refusals[0].RetryAfterMS != 0 || r.Refusals[0].Cost != 11 {
 		t.Errorf("%+v", r.Refusals)
 	}
 	if r := c.report("stopped-key", time.Minute); r.Refused != 1 || r.Refusals[0].Reason != plans.ReasonSuspended || len(r.Rules) != 0 {
@@ -380,5 +380,39 @@ func BenchmarkEvidence(b *testing.B) {
 				e.Record(r, d)
 			}
 		})
+	}
+}
+
+func TestExplainFindsTheKeyThatIsMeant(t *testing.T) {
+	d := &plans.Definition{Rules: three.Rules, Plans: three.Plans, Keys: []plans.Key{
+		{SHA256: digest("acme-key"), Name: "acme", Plan: "free"}, {SHA256: digest("twice-1"), Name: "twice", Plan: "free"}, {SHA256: digest("twice-2"), Name: "twice", Plan: "free"}}}
+	c := newCourt(t, 1, memory, d)
+	c.at(0, plans.Request{Key: "acme-key", Cost: 1})
+	c.at(0, plans.Request{Key: "stranger", Rules: []string{"hour"}, Cost: 1})
+	for _, q := range []plans.ExplainRequest{{Key: "acme-key"}, {SHA256: digest("acme-key").String(), Since: "6h"}, {Name: "acme", Since: "1s"}} {
+		a, err := c.takers[0].Explain(t.Context(), &q)
+		if err != nil || a.Name != "acme" || a.Plan != "free" || a.State != plans.Active || !a.Registered || a.SHA256 != digest("acme-key") || a.Allowed != 1 || a.Version != "7" {
+			t.Errorf("%+v: %+v, %v", q, a, err)
+		}
+	}
+	if a, err := c.takers[0].Explain(t.Context(), &plans.ExplainRequest{Key: "stranger"}); err != nil || a.Registered || a.Allowed != 1 {
+		t.Errorf("%+v, %v", a, err)
+	}
+	for field, q := range map[string]plans.ExplainRequest{
+		"key": {}, "sha256": {SHA256: "12"}, "name": {Name: "nobody"}, "since": {Key: "k", Since: "10"},
+	} {
+		if _, err := c.takers[0].Explain(t.Context(), &q); !isFault(err, field) {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+	for field, q := range map[string]plans.ExplainRequest{
+		"name": {Name: "twice"}, "key": {Key: string(make([]byte, plans.MaxKey+1))}, "since": {Key: "k", Since: "7h"}, "sha256": {Key: "k", SHA256: digest("k").String()},
+	} {
+		if _, err := c.takers[0].Explain(t.Context(), &q); !isFault(err, field) {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+	if a, err := c.Explain(t.Context(), &plans.ExplainRequest{Key: "k"}); err != nil || a.Complete || a.Missing == "" { // a Taker that keeps none
+		t.Errorf("%+v, %v", a, err)
 	}
 }
