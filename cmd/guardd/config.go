@@ -56,7 +56,8 @@ type config struct {
 	Policy string                       `yaml:"policy"`
 	Realms map[string]*escalation.Realm `yaml:"realms"`
 
-	Limits string `yaml:"limits"`
+	Limits         string `yaml:"limits"`
+	LimitsEvidence int    `yaml:"limits_evidence"`
 
 	// book is the plan limits of the file that Limits names, compiled.
 	book *plans.Book
@@ -87,15 +88,16 @@ type logConfig struct {
 
 func defaults() *config {
 	return &config{
-		Listen:        "127.0.0.1:8080",
-		AdminListen:   "127.0.0.1:8081",
-		RedisDeadline: duration(5 * time.Millisecond),
-		MemoryEntries: keys.DefaultBuckets,
-		Drain:         duration(10 * time.Second),
-		Log:           logConfig{Level: logLevel(slog.LevelInfo), Format: "auto"},
-		Breached:      defaultBreached(),
-		Kafka:         defaultKafka(),
-		Events:        defaultEvents(),
+		Listen:         "127.0.0.1:8080",
+		AdminListen:    "127.0.0.1:8081",
+		RedisDeadline:  duration(5 * time.Millisecond),
+		MemoryEntries:  keys.DefaultBuckets,
+		LimitsEvidence: 64,
+		Drain:          duration(10 * time.Second),
+		Log:            logConfig{Level: logLevel(slog.LevelInfo), Format: "auto"},
+		Breached:       defaultBreached(),
+		Kafka:          defaultKafka(),
+		Events:         defaultEvents(),
 	}
 }
 
@@ -296,6 +298,9 @@ func (c *config) check(bad *faults) {
 	}
 	if c.MemoryEntries < leastEntries || c.MemoryEntries > mostEntries {
 		bad.add("memory_entries", "must be from %d to %d, not %d", leastEntries, mostEntries, c.MemoryEntries)
+	}
+	if c.LimitsEvidence < 0 || c.LimitsEvidence > mostEvidence {
+		bad.add("limits_evidence", "must be from 0 to %d MiB, not %d", mostEvidence, c.LimitsEvidence)
 	}
 	checkDrain("drain", c.Drain, bad)
 	checkDrain("drain_notice", c.DrainNotice, bad)

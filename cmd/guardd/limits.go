@@ -23,7 +23,7 @@ func (c *config) loadLimits(bad *faults) {
 			return
 		}
 	}
-	book, wrong := plans.Compile(&d, c.Limits, nil)
+	book, wrong := plans.Compile(&d, versionOf(&d), nil)
 	for _, f := range wrong {
 		bad.add(f.Field, "%s (in %s)", f.Reason, c.Limits)
 	}
@@ -36,6 +36,7 @@ func (s *server) openLimits(st store) {
 		Store: st, Sealer: s.secrets.Reservations(), Instance: s.instance,
 		Hash:     func(d plans.Digest) keys.Account { return s.guard.CallerHash(d) },
 		Recorder: func(_ *plans.Request, d *plans.Decision) { s.metrics.took(d) },
+		Evidence: s.openEvidence(),
 	})
 	s.limits.Swap(s.config.book)
 	if rules, ps, ks := s.config.book.Sizes(); rules > 0 {

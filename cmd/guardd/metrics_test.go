@@ -30,6 +30,7 @@ func testMetrics(t *testing.T) *metrics {
 	m.watchTwin(keys.NewMemory(keys.MemoryConfig{Buckets: 64, Marks: 64}))
 	m.watchFleet(nil, nil)
 	m.watchDesk(func() time.Duration { return 0 })
+	m.watchEvidence(nil)
 	m.watchEvents(func() aggregate.Stats { return aggregate.Stats{} })
 	m.watchKafka(func() kafkabus.Stats {
 		return kafkabus.Stats{Partitions: []kafkabus.PartitionStats{{Topic: aggregate.TopicEvents}}}

@@ -66,6 +66,7 @@ type server struct {
 	desk    *operate.Desk
 	secrets *escalation.Secrets
 	limits  *plans.Taker
+	trail   keys.Trail // of evidence about them
 
 	service, admin endpoint
 	challenges     endpoint // without a listener, service serves them

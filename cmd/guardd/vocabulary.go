@@ -12,7 +12,7 @@ import (
 // The closed sets of label values that no policy changes.
 var (
 	actions         = set(escalation.Actions...)
-	operations      = set(append([]string{"load", "beat", "operators"}, keys.Operations...)...)
+	operations      = set(append([]string{"load", "beat", "operators", "evidence"}, keys.Operations...)...)
 	proofErrors     = set(escalation.ProofErrors...)
 	providers       = set(captcha.Names...)
 	messages        = set(escalation.MessageCode, escalation.MessageNotice)

@@ -69,6 +69,7 @@ func (s *server) openStore() (store, error) {
 	twin := keys.NewMemory(keys.MemoryConfig{Buckets: s.config.MemoryEntries, Marks: s.config.MemoryEntries})
 	s.metrics.watchTwin(twin)
 	if s.config.Redis == "" {
+		s.trail = keys.NewMemoryTrail(s.config.evidenceRoom(), nil)
 		s.ready = func(context.Context) error { return nil }
 		s.metrics.watchFleet(nil, nil)
 		return twin, nil
@@ -88,6 +89,7 @@ func (s *server) openStore() (store, error) {
 		return client.Ping(ctx).Err()
 	}
 	shared := redisstore.New(redisstore.Config{Client: client, Deadline: deadline})
+	s.trail = shared.Trail(s.config.evidenceRoom())
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	if err := shared.Load(ctx); err != nil {

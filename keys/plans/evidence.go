@@ -22,6 +22,7 @@ type Evidence struct {
 	newest  int64 // second
 	serial  uint64
 	lost    uint64
+	waiting int // len(unsent), for who looks meanwhile
 
 	flushing sync.Mutex      // one at a time
 	unsent   []keys.TrailRow // failed before, oldest first
@@ -198,6 +199,7 @@ func (e *Evidence) flush(ctx context.Context, all bool) error {
 		e.size += rowSize(r)
 	}
 	e.alone = nil
+	var lost uint64
 	for len(e.unsent) > 0 && e.alone == nil {
 		n := min(len(e.unsent), 2000)
 		if e.alone = e.c.Trail.Append(ctx, e.unsent[:n]); e.alone == nil || errors.Is(e.alone, keys.ErrAsk) {
@@ -210,11 +212,13 @@ func (e *Evidence) flush(ctx context.Context, all bool) error {
 			over -= rowSize(e.unsent[n])
 		}
 		e.forget(n)
-		e.mu.Lock()
-		e.lost += uint64(n)
-		e.mu.Unlock()
 		e.c.OnError(e.alone)
+		lost = uint64(n)
 	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.waiting = len(e.unsent)
+	e.lost += lost
 	return e.alone
 }
 
@@ -276,11 +280,9 @@ type EvidenceStats struct {
 
 // Stats looks.
 func (e *Evidence) Stats() EvidenceStats {
-	e.flushing.Lock()
-	defer e.flushing.Unlock()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return EvidenceStats{Unsent: len(e.unsent), Lost: e.lost}
+	return EvidenceStats{Unsent: e.waiting, Lost: e.lost}
 }
 
 // rows returns all there is about a caller from since on, from when on nothing
