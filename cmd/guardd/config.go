@@ -18,6 +18,7 @@ import (
 	"github.com/guardd/guardd/api"
 	"github.com/guardd/guardd/escalation"
 	"github.com/guardd/guardd/keys"
+	"github.com/guardd/guardd/keys/plandb"
 	"github.com/guardd/guardd/keys/plans"
 	"github.com/guardd/guardd/keys/redisstore"
 )
@@ -58,8 +59,10 @@ type config struct {
 
 	Limits         string `yaml:"limits"`
 	LimitsEvidence int    `yaml:"limits_evidence"`
+	LimitsDB       string `yaml:"limits_db"`
 
-	// book is the plan limits of the file that Limits names, compiled.
+	// book is the plan limits of the file that Limits names, compiled; without one,
+	// where there is LimitsDB, plans.Unknown.
 	book *plans.Book
 	// policy is Realms, or the file that Policy names, checked and complete.
 	policy *escalation.Policy
@@ -131,6 +134,9 @@ func (c *config) readFile(file string, bad *faults) error {
 	c.SecretFile = beside(file, c.SecretFile)
 	c.Policy = beside(file, c.Policy)
 	c.Limits = beside(file, c.Limits)
+	if prefix, path, ok := plandb.IsFile(c.LimitsDB); ok {
+		c.LimitsDB = prefix + beside(file, path)
+	}
 	for i, f := range c.Breached.Files {
 		c.Breached.Files[i] = beside(file, f)
 	}
@@ -277,6 +283,7 @@ func (c *config) check(bad *faults) {
 	c.checkListeners(bad)
 	c.checkPublicURL(bad)
 	c.checkKeys(bad)
+	c.checkLimitsDB(bad)
 	c.checkKafka(bad)
 	c.Events.check(bad)
 	c.Breached.check(bad)

@@ -138,6 +138,7 @@ func TestFaultsOfConfigurationsAreRefusedByName(t *testing.T) {
 		{"key given twice", keyed("{name: a, sha256: " + someSum + "}, {name: a, sha256: " + someSum + "}"), `api_keys[1].name: "a" is used twice`},
 		{"key of no role", keyed("{name: a, sha256: " + someSum + ", admin: all}"), `api_keys[0].admin: must be read or operate, not "all"`},
 		{"key for no realm", keyed("{name: a, sha256: " + someSum + ", realms: [nowhere]}"), `api_keys[0].realms[0]: no realm "nowhere"`},
+		{"a database of no kind", "limits_db: postgre://db/guardd", "limits_db: must be postgres://"},
 		{"redis without secrets", "redis: redis://127.0.0.1", "secret_file: needed with redis"},
 		{"no secret file", "secret_file: nowhere", "secret_file: open "},
 		{"no policy file", "policy: nowhere", "policy: open "},
@@ -175,7 +176,7 @@ func TestKeysAndLoopbackListenersAreAccepted(t *testing.T) {
 func TestPathsInAFileAreRelativeToIt(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
-		"guardd.yaml":      "secret_file: s/secret\npolicy: p/policy.yaml\n",
+		"guardd.yaml":      "secret_file: s/secret\npolicy: p/policy.yaml\nlimits_db: sqlite:p/limits.db\n",
 		"s/secret":         "# the only one\n\n" + longLine + "\n",
 		"p/policy.yaml":    "realms: {default: {delivery: {driver: log}, pepper_file: pepper}}\n",
 		"p/pepper":         otherLine + "\n",
@@ -194,6 +195,9 @@ func TestPathsInAFileAreRelativeToIt(t *testing.T) {
 	}
 	if c.secrets == nil || string(c.policy.Realms["default"].Pepper) != otherLine {
 		t.Errorf("secrets %v, pepper %q", c.secrets, c.policy.Realms["default"].Pepper)
+	}
+	if want := "sqlite:" + filepath.Join(dir, "p/limits.db"); c.LimitsDB != want {
+		t.Errorf("limits_db %s, want %s", c.LimitsDB, want)
 	}
 	if len(c.warnings) > 0 {
 		t.Errorf("warned about private files: %q", c.warnings)

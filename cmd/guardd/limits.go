@@ -4,12 +4,18 @@ import (
 	"os"
 
 	"github.com/guardd/guardd/keys"
+	"github.com/guardd/guardd/keys/plandb"
 	"github.com/guardd/guardd/keys/plans"
 )
 
 // loadLimits reads and compiles the file of plan limits; without one there are
-// none. At start and at a reload a fault refuses the whole file.
+// none, or those of the database, once it has answered. At start and at a reload
+// a fault refuses the whole file.
 func (c *config) loadLimits(bad *faults) {
+	if c.Limits == "" && c.LimitsDB != "" {
+		c.book = plans.Unknown()
+		return
+	}
 	var d plans.Definition
 	if c.Limits != "" {
 		f, err := os.Open(c.Limits)
@@ -30,8 +36,19 @@ func (c *config) loadLimits(bad *faults) {
 	c.book = book
 }
 
+func (c *config) checkLimitsDB(bad *faults) {
+	if c.LimitsDB == "" {
+		return
+	}
+	if db, err := plandb.Open(c.LimitsDB); err != nil {
+		bad.add("limits_db", "%v", err)
+	} else {
+		db.Close()
+	}
+}
+
 // openLimits makes what decides about plan limits.
-func (s *server) openLimits(st store) {
+func (s *server) openLimits(st store) error {
 	s.limits = plans.NewTaker(plans.Config{
 		Store: st, Sealer: s.secrets.Reservations(), Instance: s.instance,
 		Hash:     func(d plans.Digest) keys.Account { return s.guard.CallerHash(d) },
@@ -42,4 +59,15 @@ func (s *server) openLimits(st store) {
 	if rules, ps, ks := s.config.book.Sizes(); rules > 0 {
 		s.log.Info("plan limits in force", "file", s.config.Limits, "rules", rules, "plans", ps, "keys", ks)
 	}
+	return s.followLimits()
+}
+
+// reloadLimits is what SIGHUP does to plan limits: the file that stands in for a
+// database counts at start only.
+func (s *server) reloadLimits(c *config) {
+	if s.follower != nil {
+		s.follower.Refresh()
+		return
+	}
+	s.limits.Swap(c.book)
 }

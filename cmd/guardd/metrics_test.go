@@ -32,6 +32,7 @@ func testMetrics(t *testing.T) *metrics {
 	m.watchDesk(func() time.Duration { return 0 })
 	m.watchEvidence(nil)
 	m.watchEvents(func() aggregate.Stats { return aggregate.Stats{} })
+	m.watchLimits(nil)
 	m.watchKafka(func() kafkabus.Stats {
 		return kafkabus.Stats{Partitions: []kafkabus.PartitionStats{{Topic: aggregate.TopicEvents}}}
 	})

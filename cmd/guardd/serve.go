@@ -21,6 +21,7 @@ import (
 	"github.com/guardd/guardd/escalation"
 	"github.com/guardd/guardd/escalation/operate"
 	"github.com/guardd/guardd/keys"
+	"github.com/guardd/guardd/keys/plandb"
 	"github.com/guardd/guardd/keys/plans"
 )
 
@@ -67,12 +68,16 @@ type server struct {
 	secrets *escalation.Secrets
 	limits  *plans.Taker
 	trail   keys.Trail // of evidence about them
+	// limitsDB is where plan limits are kept, and follower keeps limits at what it
+	// says; nil without one.
+	limitsDB *plandb.DB
+	follower *plandb.Follower
 
 	service, admin endpoint
 	challenges     endpoint // without a listener, service serves them
 	draining       atomic.Bool
 	// What has been logged of late.
-	storeLogged, messageLogged, providerLogged, kafkaLogged seldom
+	storeLogged, messageLogged, providerLogged, kafkaLogged, limitsLogged seldom
 	// ready asks the shared store whether it is there.
 	ready func(context.Context) error
 	// With a shared store: this instance's name there, who else lives off it, and
@@ -202,7 +207,7 @@ func (s *server) swapPolicy(c *config) error {
 	if err := s.guard.Reload(c.policy, deliver, providers); err != nil {
 		return err
 	}
-	s.limits.Swap(c.book)
+	s.reloadLimits(c)
 	return nil
 }
 

@@ -40,7 +40,9 @@ func (s *server) build() error {
 	if err := s.openDesk(store); err != nil {
 		return err
 	}
-	s.openLimits(store)
+	if err := s.openLimits(store); err != nil {
+		return err
+	}
 	if s.bus, err = s.openBus(); err != nil {
 		return err
 	}

@@ -24,6 +24,11 @@ var ErrNewer = errors.New("the database was made by a newer guardd: change limit
 // nothing to do it only reads, so that serve can do with less than an owner's
 // rights. Whoever comes second finds it done.
 func (db *DB) Migrate(ctx context.Context) error {
+	if db.prepare != nil {
+		if err := db.prepare(); err != nil {
+			return err
+		}
+	}
 	have, err := db.schema(ctx, db.sql)
 	if err != nil || have >= schemaVersion {
 		return err

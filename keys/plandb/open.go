@@ -13,7 +13,8 @@ import (
 type DB struct {
 	sql *sql.DB
 	dialect
-	listen *pgx.ConnConfig // nil where nobody can be woken
+	listen  *pgx.ConnConfig // nil where nobody can be woken
+	prepare func() error    // what is to be done before the first look; may be nil
 }
 
 // dialect is where the two differ.

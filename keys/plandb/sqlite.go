@@ -3,6 +3,7 @@ package plandb
 import (
 	"database/sql"
 	"net/url"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -28,7 +29,17 @@ func openSQLite(path string) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	db := &DB{sql: sql.OpenDB(c), dialect: sqliteDialect}
+	db := &DB{sql: sql.OpenDB(c), dialect: sqliteDialect, prepare: func() error { return private(abs) }}
 	db.sql.SetMaxOpenConns(4)
 	return db, nil
+}
+
+// private makes a new file that only its owner can read: it holds who is a
+// customer, and the audit.
+func private(path string) error {
+	f, err := os.OpenFile(path, os.O_RDONLY|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	return f.Close()
 }

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/guardd/guardd/keys/plandb"
+	"github.com/guardd/guardd/keys/plans"
+)
+
+// firstReading is how long to wait at the start for the database of plan limits,
+// so that the first takes need not be told to come again. Without an answer guardd
+// starts all the same: logins do not need it.
+const firstReading = 2 * time.Second
+
+// badRowsLogged is how many of a reading's bad rows are logged; metrics count all.
+const badRowsLogged = 20
+
+// followLimits has the database of plan limits followed to the end.
+func (s *server) followLimits() error {
+	if s.config.LimitsDB == "" {
+		s.metrics.watchLimits(nil)
+		return nil
+	}
+	db, err := plandb.Open(s.config.LimitsDB)
+	if err != nil {
+		return err
+	}
+	s.undo.push(db.Close)
+	read := make(chan struct{}, 1)
+	s.limitsDB, s.follower = db, db.NewFollower(plandb.FollowConfig{
+		Last: s.config.book,
+		Swap: func(b *plans.Book, bad plans.Faults) {
+			s.swapLimits(b, bad)
+			select {
+			case read <- struct{}{}:
+			default:
+			}
+		},
+		OnError: func(op string, err error) {
+			if s.limitsLogged.due() {
+				s.log.Warn("the database of plan limits does not answer: what is in force stays", "operation", op, "error", err)
+			}
+		},
+	})
+	s.metrics.watchLimits(s.follower.Stats)
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.follower.Run(ctx)
+	}()
+	s.undo.push(func() error {
+		stop()
+		<-done
+		return nil
+	})
+	select {
+	case <-read:
+	case <-time.After(firstReading):
+		s.log.Warn("no plan limits from their database yet", "limits_db", redactURL(s.config.LimitsDB), "in_force_until_then", s.config.Limits)
+	}
+	return nil
+}
+
+func (s *server) swapLimits(b *plans.Book, bad plans.Faults) {
+	s.limits.Swap(b)
+	for _, f := range bad[:min(len(bad), badRowsLogged)] {
+		s.log.Error("a row of plan limits is bad: what was in force in its place stays", "field", f.Field, "reason", f.Reason)
+	}
+	rules, ps, ks := b.Sizes()
+	s.log.Info("plan limits in force", "version", b.Version(), "rules", rules, "plans", ps, "keys", ks, "bad", len(bad))
+}
