@@ -30,6 +30,8 @@ usage: guardd [command] [flags]
   replay FILE          run an old login log through the policy: who would have been asked what
   breached COMMAND     build an index of leaked passwords, look one up, verify an index, say what
                        is in it (guardd breached -h)
+  limits COMMAND       list, create, change, delete, import and export the plan limits of a
+                       database (guardd limits -h)
   policy check [FILE]  say everything that is wrong with the configuration (--config) or
                        with a policy file, and print the whole policy
   config example       print a configuration file with every key at its default
@@ -54,6 +56,8 @@ func run(ctx context.Context, args []string, getenv env, stdin io.Reader, out, e
 		return replayCommand(ctx, args, getenv, stdin, out, errOut)
 	case "breached":
 		return breachedCommand(ctx, args, stdin, out, errOut)
+	case "limits":
+		return limitsCommand(ctx, args, getenv, stdin, out, errOut)
 	case "policy":
 		return policyCommand(args, getenv, out, errOut)
 	case "config":

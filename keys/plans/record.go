@@ -106,6 +106,18 @@ func encode(row any) json.RawMessage {
 	return text
 }
 
+// Brief is d without what is at its default, as somebody would write it.
+func (d *Definition) Brief() *Definition {
+	b := &Definition{Plans: d.Plans, Unread: d.Unread}
+	for _, r := range d.Rules {
+		b.Rules = append(b.Rules, r.brief())
+	}
+	for _, k := range d.Keys {
+		b.Keys = append(b.Keys, k.brief())
+	}
+	return b
+}
+
 // brief says nothing of what is at its default.
 func (r Rule) brief() Rule {
 	unsay(&r.Counts, CountsCost)
