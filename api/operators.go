@@ -26,6 +26,8 @@ const (
 // OperatorsConfig is what the routes of operators need. Desk is required.
 type OperatorsConfig struct {
 	Desk *operate.Desk
+	// Limits explains plan limits; nil: there are none.
+	Limits LimitsExplainer
 	// Keys are those that services have, too; the ones without a role may
 	// nothing here.
 	Keys []Key
@@ -63,6 +65,7 @@ func serveOperators(r chi.Router, c *OperatorsConfig) {
 		r.Delete(RoutePosture, told(s, RoleOperate, s.desk.Release))
 		r.Post(RouteReload, told(s, RoleOperate, s.desk.Reload))
 		r.Get(RouteAudit, asked(s, s.audit, "realm", "before", "limit"))
+		r.Post(RouteLimitsExplain, told(s, RoleRead, s.explainLimits(c.Limits)))
 	})
 }
 

@@ -85,6 +85,7 @@ var everything = []struct {
 	{"DELETE", api.RoutePosture, `{"reason":"over"}`, true},
 	{"POST", api.RouteReload, `{"reason":"new limits"}`, true},
 	{"GET", api.RouteAudit + "?limit=10", "", false},
+	{"POST", api.RouteLimitsExplain, `{"key":"nobody"}`, false},
 }
 
 func TestOperatorsAreServedByRole(t *testing.T) {
@@ -168,7 +169,7 @@ func TestAnOperatorsRealms(t *testing.T) {
 			continue // shows what is theirs
 		}
 		s.do(q.method, q.path, q.body).problem(t, 403, client.ProblemForbidden)
-		if q.path == api.RouteReload || q.method == "GET" {
+		if q.path == api.RouteReload || q.path == api.RouteLimitsExplain || q.method == "GET" {
 			continue
 		}
 		body := strings.Replace(q.body, "{", `{"realm":"shop",`, 1)
