@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"time"
 
 	"github.com/guardd/guardd/keys/plandb"
@@ -44,17 +43,7 @@ func (s *server) followLimits() error {
 		},
 	})
 	s.metrics.watchLimits(s.follower.Stats)
-	ctx, stop := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		s.follower.Run(ctx)
-	}()
-	s.undo.push(func() error {
-		stop()
-		<-done
-		return nil
-	})
+	s.background(s.follower.Run)
 	select {
 	case <-read:
 	case <-time.After(firstReading):
