@@ -1,13 +1,11 @@
 package kafkabus
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"math"
 	"os"
-	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
@@ -40,118 +38,6 @@ func outage(t *testing.T) time.Duration {
 	return d
 }
 
-// load publishes numbered messages until told to stop, each until it is written,
-// as a publisher does: an error means that nobody knows.
-type load struct {
-	published atomic.Int64
-	repeated  atomic.Int64
-	stop      chan struct{}
-	done      chan struct{}
-}
-
-func startLoad(b *Bus) *load {
-	l := &load{stop: make(chan struct{}), done: make(chan struct{})}
-	go func() {
-		defer close(l.done)
-		for n := 0; ; n += 20 {
-			select {
-			case <-l.stop:
-				return
-			case <-time.After(5 * time.Millisecond):
-			}
-			for {
-				ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-				err := b.Publish(ctx, aggregate.TopicEvents, numbered(n, 20))
-				cancel()
-				if err == nil {
-					break
-				}
-				l.repeated.Add(1)
-				time.Sleep(100 * time.Millisecond)
-			}
-			l.published.Add(20)
-		}
-	}()
-	return l
-}
-
-// end stops the load and says how many messages were written.
-func (l *load) end() int {
-	close(l.stop)
-	<-l.done
-	return int(l.published.Load())
-}
-
-// more waits until the load has had n more messages written.
-func (l *load) more(n int64) {
-	for want := l.published.Load() + n; l.published.Load() < want; {
-		time.Sleep(10 * time.Millisecond)
-	}
-}
-
-// Nothing is lost, whatever happens to the broker while events flow; what comes
-// twice is told by what it is.
-func TestNothingIsLost(t *testing.T) {
-	for _, row := range []struct {
-		name string
-		do   func(t *testing.T, s *kafkatest.Server, l *load, got *consumed, prefix string)
-	}{
-		{"the broker is killed and comes back", func(t *testing.T, s *kafkatest.Server, _ *load, _ *consumed, _ string) {
-			s.Kill()
-			time.Sleep(outage(t))
-			if err := s.Restart(); err != nil {
-				t.Fatal(err)
-			}
-		}},
-		{"the broker hangs", func(t *testing.T, s *kafkatest.Server, _ *load, _ *consumed, _ string) {
-			s.Pause()
-			time.Sleep(outage(t))
-			s.Resume()
-		}},
-		{"partitions are added", func(t *testing.T, s *kafkatest.Server, l *load, got *consumed, prefix string) {
-			if err := s.AddPartitions(prefix+"events", 9); err != nil {
-				t.Fatal(err)
-			}
-			for got.partitions() <= 4 { // until the new ones are written to, and read
-				l.more(20)
-			}
-		}},
-		{"a second member comes and goes", func(t *testing.T, s *kafkatest.Server, _ *load, _ *consumed, prefix string) {
-			// It takes over partitions and hands them back, having read nothing for
-			// good: its handlers' windows are open to the end.
-			b := open(t, s, func(c *Config) { c.Prefix = prefix })
-			opened, ctx := make(chan int, 64), context.Background()
-			ctx, stop := context.WithCancel(ctx)
-			ended := make(chan error, 1)
-			go func() {
-				ended <- b.Consume(ctx, aggregate.TopicEvents, "g", func(p int) aggregate.Handler {
-					opened <- p
-					return keeper{}
-				})
-			}()
-			<-opened
-			stop()
-			if err := <-ended; err != nil {
-				t.Error(err)
-			}
-		}},
-	} {
-		t.Run(row.name, func(t *testing.T) {
-			s, p := kafkatest.Start(t, kafkatest.Options{}), prefix()
-			b := open(t, s, func(c *Config) { c.Prefix, c.Partitions, c.times.partitions = p, 4, 300*time.Millisecond })
-			got := consume(t, b, "g")
-			l := startLoad(b)
-			l.more(200)
-			row.do(t, s, l, got, p)
-			l.more(400)
-			n := l.end()
-			got.await(t, n)
-			got.end(t)
-			t.Logf("%d messages came, %d of them again; %d publications were repeated", n, got.repeats(), l.repeated.Load())
-		})
-	}
-}
-
 // keeper is a handler that needs everything that it was given.
 type keeper struct{}
 
@@ -161,7 +47,7 @@ func (keeper) Close()                         {}
 
 // What is published ends with the caller's patience, whatever the broker does.
 func TestPublishGivesUpOnABrokerThatHangs(t *testing.T) {
-	s, p := kafkatest.Start(t, kafkatest.Options{}), prefix()
+	s, p := shared.Server(t), prefix()
 	b := open(t, s, func(c *Config) { c.Prefix = p })
 	publishN(t, b, 0, 10)
 	s.Pause()
@@ -185,7 +71,7 @@ func TestPublishGivesUpOnABrokerThatHangs(t *testing.T) {
 }
 
 func TestTopicsAreMadeOnceTheyAreMissed(t *testing.T) {
-	s, p := kafkatest.Start(t, kafkatest.Options{}), prefix()
+	s, p := shared.Server(t), prefix()
 	b := open(t, s, func(c *Config) { c.Prefix, c.Partitions, c.times.partitions = p, 3, 200*time.Millisecond })
 	got := consume(t, b, "g") // before anybody made a topic
 	publishN(t, b, 0, 360)
@@ -273,7 +159,7 @@ func TestPublishWaitsForALeader(t *testing.T) {
 // Two buses that are opened at once, with other numbers in mind, find each other's
 // topics.
 func TestTopicsAreMadeByWhoeverIsFirst(t *testing.T) {
-	s := kafkatest.Start(t, kafkatest.Options{})
+	s := shared.Server(t)
 	for range 5 {
 		p := prefix()
 		var all sync.WaitGroup
@@ -292,7 +178,7 @@ func TestTopicsAreMadeByWhoeverIsFirst(t *testing.T) {
 }
 
 func TestWhatCannotBeMadeIsSaid(t *testing.T) {
-	s, p := kafkatest.Start(t, kafkatest.Options{}), prefix()
+	s, p := shared.Server(t), prefix()
 	b := open(t, s, func(c *Config) { c.Prefix, c.Replication = p, 3 })
 	err := b.Check(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "topic "+p+"events does not exist and cannot be created: ") {
@@ -338,68 +224,10 @@ func TestTLSAndSASL(t *testing.T) {
 	}
 }
 
-// A member that is killed says nothing: its partitions go to another when its
-// session has ended, and what it had not done with comes again.
-func TestAnotherTakesOverFromAKilledProcess(t *testing.T) {
-	s, p := kafkatest.Start(t, kafkatest.Options{}), prefix()
-	b := open(t, s, func(c *Config) { c.Prefix, c.Partitions = p, 4 })
-	publishN(t, b, 0, 100)
-	child := exec.Command(os.Args[0], "-test.run=^TestChild$")
-	child.Env = append(os.Environ(), "GUARDD_TEST_CHILD="+s.Addr()+" "+p)
-	child.SysProcAttr = daemon.DieWithParent()
-	out, err := child.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := child.Start(); err != nil {
-		t.Fatal(err)
-	}
-	seen := 0
-	for lines := bufio.NewScanner(out); seen < 100 && lines.Scan(); {
-		if strings.HasPrefix(lines.Text(), "handled ") {
-			seen++
-		}
-	}
-	if seen < 100 {
-		t.Fatalf("the other process handled %d of 100", seen)
-	}
-	if err := child.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	_ = child.Wait() // it was killed
-	killed := time.Now()
-	got := consume(t, b, "g")
-	publishN(t, b, 100, 100)
-	got.await(t, 200) // the window of the killed one was open to the end
-	t.Logf("handed over %v after the kill", time.Since(killed).Round(10*time.Millisecond))
-	got.end(t)
-}
-
-// TestChild is the process that the test above kills.
-func TestChild(t *testing.T) {
-	args := strings.Fields(os.Getenv("GUARDD_TEST_CHILD"))
-	if len(args) != 2 {
-		return // not asked for
-	}
-	b, err := Open(Config{Brokers: args[:1], Prefix: args[1], times: newTimes()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = b.Consume(t.Context(), aggregate.TopicEvents, "g", func(int) aggregate.Handler { return printer{} })
-	t.Fatal("it was to be killed: ", err)
-}
-
-type printer struct{ keeper }
-
-func (printer) Handle(m aggregate.Message) error {
-	_, err := fmt.Printf("handled %s\n", m.Value)
-	return err
-}
-
 // Commits of a generation that is over must fail, or a member that had been away
 // would move the positions of whoever has its partitions by now.
 func TestAnOldGenerationCommitsNothing(t *testing.T) {
-	s, p := kafkatest.Start(t, kafkatest.Options{}), prefix()
+	s, p := shared.Server(t), prefix()
 	b := open(t, s, func(c *Config) { c.Prefix, c.Partitions = p, 1 })
 	publishN(t, b, 0, 10)
 	topic := b.name(aggregate.TopicEvents)

@@ -44,7 +44,7 @@ func header(r *kgo.Record, key string) string {
 // A message on which a handler panics, and one too large to be carried with its
 // reason, are passed over like any poison, and kept.
 func TestWhateverCannotBeHandledIsBuried(t *testing.T) {
-	s, p := kafkatest.Start(t, kafkatest.Options{}), prefix()
+	s, p := shared.Server(t), prefix()
 	b := open(t, s, func(c *Config) { c.Prefix, c.Partitions = p, 1 })
 	got := &consumed{handle: func(m aggregate.Message) error {
 		switch {
@@ -81,7 +81,7 @@ func TestWhateverCannotBeHandledIsBuried(t *testing.T) {
 }
 
 func TestStatsSayWhereReadersAre(t *testing.T) {
-	s, p := kafkatest.Start(t, kafkatest.Options{}), prefix()
+	s, p := shared.Server(t), prefix()
 	b := open(t, s, func(c *Config) { c.Prefix, c.Partitions = p, 1 })
 	let := make(chan struct{})
 	got := &consumed{handle: func(aggregate.Message) error { <-let; return nil }}

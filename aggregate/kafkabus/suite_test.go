@@ -2,6 +2,7 @@ package kafkabus
 
 import (
 	"fmt"
+	"os"
 	"sync/atomic"
 	"testing"
 
@@ -11,6 +12,19 @@ import (
 	"github.com/guardd/guardd/aggregate/aggregatetest"
 	"github.com/guardd/guardd/aggregate/kafkabus/kafkatest"
 )
+
+// shared is the broker of every test that asks for nothing particular of it, and
+// of those that kill it.
+var shared kafkatest.Shared
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if err := shared.Close(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
 
 // prefixes tell the tests of one broker apart.
 var prefixes atomic.Int64
@@ -41,7 +55,7 @@ func open(t *testing.T, s *kafkatest.Server, change func(*Config)) *Bus {
 func prefix() string { return fmt.Sprintf("t%d.", prefixes.Add(1)) }
 
 func TestSuite(t *testing.T) {
-	s := kafkatest.Start(t, kafkatest.Options{})
+	s := shared.Server(t)
 	if v, err := s.Version(); err == nil {
 		t.Logf("broker on the wire: %s", v)
 	}
@@ -56,7 +70,7 @@ func TestSuite(t *testing.T) {
 // What a bus starts ends with it: connections that stay are met as a leak only
 // after weeks.
 func TestNothingIsLeftBehind(t *testing.T) {
-	s := kafkatest.Start(t, kafkatest.Options{})
+	s := shared.Server(t)
 	was := goleak.IgnoreCurrent()
 	t.Run("a bus", func(t *testing.T) {
 		p := prefix()

@@ -22,7 +22,7 @@ type consumed struct {
 	ended chan error
 }
 
-// consume reads the events as a member of group.
+// consume reads the events as a member of group, which is this prefix' own.
 func consume(t *testing.T, b *Bus, group string) *consumed {
 	t.Helper()
 	return (&consumed{}).start(t, b, group)
@@ -34,7 +34,7 @@ func (c *consumed) start(t *testing.T, b *Bus, group string) *consumed {
 	ctx, stop := context.WithCancel(context.Background())
 	c.stop = stop
 	go func() {
-		c.ended <- b.Consume(ctx, aggregate.TopicEvents, group, func(int) aggregate.Handler { return &collector{c: c} })
+		c.ended <- b.Consume(ctx, aggregate.TopicEvents, b.c.Prefix+group, func(int) aggregate.Handler { return &collector{c: c} })
 	}()
 	t.Cleanup(stop)
 	return c

@@ -62,7 +62,12 @@ func (f *fake) Pause() { f.gate.set(make(chan struct{})) }
 func (f *fake) Resume() { f.gate.set(nil) }
 
 // Alive is broker's.
-func (f *fake) Alive() error { return nil }
+func (f *fake) Alive() error {
+	if f.cluster == nil {
+		return errKilled
+	}
+	return nil
+}
 
 // gate holds back what a listener's connections read while it is shut.
 type gate struct {

@@ -124,8 +124,14 @@ func (p *process) Start() error {
 	return nil
 }
 
+// errKilled is of a broker that Kill has ended.
+var errKilled = errors.New("the broker was killed")
+
 // Alive says why a broker that was started has ended, with its log.
 func (p *process) Alive() error {
+	if p.cmd == nil {
+		return errKilled
+	}
 	select {
 	case err := <-p.ended:
 		p.ended <- err
@@ -147,7 +153,13 @@ func (p *process) Kill() {
 }
 
 // Pause is broker's: SIGSTOP.
-func (p *process) Pause() { _ = p.cmd.Process.Signal(syscall.SIGSTOP) }
+func (p *process) Pause() { p.signal(syscall.SIGSTOP) }
 
 // Resume is broker's: SIGCONT.
-func (p *process) Resume() { _ = p.cmd.Process.Signal(syscall.SIGCONT) }
+func (p *process) Resume() { p.signal(syscall.SIGCONT) }
+
+func (p *process) signal(s os.Signal) {
+	if p.cmd != nil {
+		_ = p.cmd.Process.Signal(s) // it may have ended by itself
+	}
+}

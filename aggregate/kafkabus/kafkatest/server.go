@@ -53,16 +53,59 @@ type broker interface {
 // Start runs a server and waits until it answers. It ends with the test.
 func Start(t testing.TB, o Options) *Server {
 	t.Helper()
-	s := &Server{o: o}
+	var certs *daemon.Certs
 	if o.Secure {
-		s.certs = daemon.MakeCerts(t)
+		certs = daemon.MakeCerts(t)
 	}
-	dir := t.TempDir()
-	// Between finding a free port and binding it somebody else may take it.
+	s, err := start(t.TempDir(), o, certs)
+	if err != nil {
+		t.Fatalf("no Kafka starts: %v", err)
+	}
+	t.Cleanup(s.Kill)
+	return s
+}
+
+// Shared is a server for all tests of a package: a real one takes seconds to
+// start, most of what a test of it takes.
+type Shared struct {
+	dir string
+	s   *Server
+}
+
+// Server starts the server when it is first asked for. What a test froze goes on
+// when it ends, and what it killed is started again for the next one.
+func (h *Shared) Server(t testing.TB) *Server {
+	t.Helper()
 	var err error
+	switch {
+	case h.s == nil:
+		if h.dir, err = os.MkdirTemp("", "kafkatest"); err == nil {
+			h.s, err = start(h.dir, Options{}, nil)
+		}
+	case h.s.Alive() != nil:
+		err = h.s.Restart()
+	}
+	if err != nil {
+		t.Fatalf("no Kafka starts: %v", err)
+	}
+	t.Cleanup(h.s.Resume)
+	return h.s
+}
+
+// Close ends it.
+func (h *Shared) Close() error {
+	if h.s != nil {
+		h.s.Kill()
+	}
+	return os.RemoveAll(h.dir)
+}
+
+func start(dir string, o Options, certs *daemon.Certs) (s *Server, err error) {
+	s = &Server{o: o, certs: certs}
+	// Between finding a free port and binding it somebody else may take it.
 	for range 5 {
 		if s.port, err = daemon.FreePort(); err != nil {
-			break
+			return nil, err
 		}
 		if Real() && !o.Fake {
 			s.broker, err = newProcess(s, dir)
@@ -73,12 +116,10 @@ func Start(t testing.TB, o Options) *Server {
 			err = s.Restart()
 		}
 		if err == nil {
-			t.Cleanup(s.Kill)
-			return s
+			return s, nil
 		}
 	}
-	t.Fatalf("no Kafka starts: %v", err)
-	return nil
+	return nil, err
 }
 
 // Real tells whether servers are real ones.
