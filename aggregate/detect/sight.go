@@ -50,6 +50,7 @@ type Sight struct {
 	// that of the day before; "" for none.
 	Tag, TagBefore string
 
+	Stranger bool // an unknown device in an unfamiliar place
 	Unknown  bool // there is no such account
 	Breached bool // the password is known to have leaked
 

@@ -66,7 +66,7 @@ var layers = []layer{
 		"the suite is for whoever writes a Source: it knows the contract and no implementation"},
 	{"aggregate", []string{"keys", "escalation", "aggregate/detect"}, []string{"github.com/go-json-experiment/json"},
 		"what many attempts mean is worked out from events alone; what speaks Kafka or Redis is wired in cmd/guardd"},
-	{"aggregate/detect", nil, nil,
+	{"aggregate/detect", nil, []string{"github.com/cespare/xxhash/v2"},
 		"detection is mathematics: whoever doubts a figure of it runs it without anything around"},
 	{"aggregate/sim", []string{"keys", "escalation", "aggregate", "aggregate/detect"}, nil,
 		"makes logins and attacks, and puts them to the real parts"},

@@ -1,0 +1,228 @@
+package detect
+
+import (
+	"fmt"
+	"net/netip"
+	"strconv"
+)
+
+// Detector is everything that watches one realm. Show it each Sight as it
+// comes, count the sight in its Bin, and give it each bin once it is over.
+type Detector struct {
+	Watch     *Watch
+	Control   Control
+	Campaigns *Campaigns
+	Accounts  *Accounts
+	Sources   *Sources
+	Spray     *Spray
+
+	novelty     *Novelty
+	attribution *Attribution
+	suspects    map[netip.Prefix]int64 // until
+	tags        map[string]int64
+	takeovers   dayCount
+	sized       int64
+}
+
+// Suspects last so long after the last sign, and are few: a record each.
+const (
+	suspectFor   = 15 * minute
+	suspectsMost = 256
+	// sizeEvery is how often the global tier is sized anew.
+	sizeEvery = 5 * minute
+)
+
+// New has seen nothing. seed is a secret of the process: visitors choose what is
+// hashed.
+func New(seed uint64) *Detector {
+	return &Detector{Watch: NewWatch(), Campaigns: NewCampaigns(), Accounts: NewAccounts(seed + 1), Sources: NewSources(seed + 2),
+		Spray: NewSpray(seed + 3), novelty: NewNovelty(seed), attribution: NewAttribution(),
+		suspects: map[netip.Prefix]int64{}, tags: map[string]int64{}}
+}
+
+// See takes a sight before its bin counts it: it sets what is new about it.
+func (d *Detector) See(s *Sight) {
+	d.novelty.Mark(s)
+	d.attribution.See(s)
+	if f, ok := d.Accounts.See(s); ok {
+		k := d.Campaigns.find(&f)
+		if f.Find == FindSuccess && f.New {
+			d.takeovers.add(s.At)
+			k.did(s.At, "told")
+		}
+	}
+	if f, ok := d.Sources.See(s); ok {
+		k := d.Campaigns.find(&f)
+		d.suspect(f.Source, s.At, k)
+	}
+	if p, ok := d.Spray.See(s); ok {
+		k := d.Campaigns.spray(s, p)
+		if d.tags[p.Tag] == 0 {
+			k.did(s.At, "password suspect")
+		}
+		d.tags[p.Tag] = s.At + day
+	}
+	if s.Class == Success && s.Stranger && d.suspicious(s) {
+		d.takeovers.add(s.At)
+	}
+}
+
+// suspicious: it comes from a suspect, or with a sprayed password.
+func (d *Detector) suspicious(s *Sight) bool {
+	return d.suspects[s.Source] > s.At || d.suspects[s.Wide] > s.At || s.Tag != "" && d.tags[s.Tag] > s.At
+}
+
+func (d *Detector) suspect(p netip.Prefix, at int64, k *Campaign) {
+	if _, known := d.suspects[p]; !known {
+		if len(d.suspects) >= suspectsMost {
+			return // what so many have in common is the global tier's business
+		}
+		k.did(at, "suspect "+p.String())
+	}
+	d.suspects[p] = at + suspectFor
+}
+
+// Result is what a bin led to.
+type Result struct {
+	Reading Reading
+	Decision
+	// Suspects and Tags are in force, and until when.
+	Suspects map[netip.Prefix]int64
+	Tags     map[string]int64
+	// Size is the global tier's, where it is known and due.
+	Size *Size
+	// Campaigns were opened, updated or closed.
+	Campaigns []Campaign
+}
+
+// Step takes a bin that is over. Bins come in order; missing ones were empty.
+// The maps of the Result are the detector's own, until the next call.
+func (d *Detector) Step(b *Bin) Result {
+	acting := d.Control.Level() > Calm || len(d.suspects) > 0
+	r := Result{Reading: d.Watch.Step(b, acting)}
+	at := r.Reading.At
+	d.expire(at)
+
+	scoped := false
+	if r.Reading.Attack() && !r.Reading.Learning {
+		scoped = d.attribute(&r.Reading)
+	}
+	r.Decision = d.Control.Step(&r.Reading, scoped, d.takeovers.sum(at/hour, 2))
+	d.book(&r, scoped)
+	r.Suspects, r.Tags = d.suspects, d.tags
+	if at-d.sized >= sizeEvery {
+		if s, ok := d.Watch.Baseline().Size(at, d.Watch.volume.successes.value); ok {
+			d.sized, r.Size = at, &s
+		}
+	}
+	d.Campaigns.tidy(at)
+	r.Campaigns = d.Campaigns.Take()
+	return r
+}
+
+// attribute makes suspects of the few that most of the excess comes from, and
+// says whether there are such few.
+func (d *Detector) attribute(r *Reading) bool {
+	few := d.attribution.Few(r.At, r.Excess, d.Watch.base.fits[yFailed].odds)
+	if few == nil {
+		return false
+	}
+	k := d.Campaigns.of(distributed, "", r.At, r.At)
+	k.groups(few)
+	for _, p := range prefixes(few) {
+		d.suspect(p, r.At, k)
+	}
+	for _, g := range few {
+		if g.Kind == GroupTag {
+			d.tags[g.Key] = r.At + day
+		}
+	}
+	return true
+}
+
+// book keeps the realm's own campaign.
+func (d *Detector) book(r *Result, scoped bool) {
+	attack := r.Reading.Attack() && !r.Reading.Learning
+	if !attack && d.Control.Level() == Calm && !r.Changed {
+		return
+	}
+	k := d.Campaigns.open[distributed+" "]
+	if k == nil && !attack {
+		return // it was closed before the level came down
+	}
+	if attack {
+		k = d.Campaigns.of(distributed, "", r.Reading.At, r.Reading.At)
+		k.Guesses += int(max(0, r.Reading.Excess) * Width / minute)
+		k.Peak = max(k.Peak, r.Reading.Excess)
+		k.Reason = r.Reason
+		if !scoped {
+			k.groups(d.attribution.Common(r.Reading.At, r.Reading.Excess, d.Watch.base.fits[yFailed].odds))
+			k.sampleOf(d.attribution)
+		}
+	}
+	k.Level = max(k.Level, r.Level)
+	if r.Changed {
+		k.did(r.Reading.At, "posture "+r.Level.String())
+		d.Campaigns.changed[k.ID] = k
+	}
+}
+
+func (k *Campaign) sampleOf(a *Attribution) {
+	if len(k.Sample) < samples {
+		for _, e := range a.sources.heap {
+			k.sample(e.account)
+		}
+	}
+}
+
+// expire forgets suspects whose time is over.
+func (d *Detector) expire(at int64) {
+	for p, until := range d.suspects {
+		if until <= at {
+			delete(d.suspects, p)
+		}
+	}
+	for t, until := range d.tags {
+		if until <= at {
+			delete(d.tags, t)
+		}
+	}
+}
+
+// String says what a campaign is, for reports; name turns an account's hash into
+// what is to be said of it.
+func (k *Campaign) String(name func(string) string) string {
+	who := ""
+	if len(k.Sample) > 0 {
+		who = name(k.Sample[0])
+	}
+	from := ""
+	if len(k.Groups) > 0 && k.Groups[0].Prefix.IsValid() {
+		from = k.Groups[0].Prefix.Addr().String()
+	}
+	switch k.What {
+	case FindSlow.String():
+		return fmt.Sprintf("%s: guessed at %d times from %d addresses over %s", who, k.Guesses, k.Sources, span(k.Last-k.Start))
+	case FindHammer.String():
+		return fmt.Sprintf("%s: guessed at %d times from %s within %s", who, k.Guesses, from, span(k.Last-k.Start))
+	case FindSuccess.String():
+		return fmt.Sprintf("%s: signed in to from %s after %d failures", who, from, k.Guesses)
+	case FindAccounts.String():
+		return fmt.Sprintf("%s: failed on %d accounts within %s", from, k.Accounts, span(k.Last-k.Start))
+	case FindNames.String():
+		return fmt.Sprintf("%s: tried %d names, most of which do not exist, within %s", from, k.Accounts, span(k.Last-k.Start))
+	case spraying:
+		return fmt.Sprintf("one password tried on %d accounts within %s", k.Accounts, span(k.Last-k.Start))
+	}
+	return fmt.Sprintf("%d guesses beyond what is usual, up to %.0f a minute, within %s; %s", k.Guesses, k.Peak, span(k.Last-k.Start), k.Reason)
+}
+
+func span(d int64) string {
+	switch {
+	case d >= 2*day:
+		return strconv.Itoa(int((d+day/2)/day)) + " days"
+	case d >= 2*hour:
+		return strconv.Itoa(int((d+hour/2)/hour)) + " hours"
+	}
+	return strconv.Itoa(int((d+minute-1)/minute)) + " minutes"
+}
