@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"github.com/guardd/guardd/keys"
+	"github.com/guardd/guardd/keys/keystest/redistest"
 	"github.com/guardd/guardd/keys/plans"
+	"github.com/guardd/guardd/keys/redisstore"
 )
 
 // world is a Taker on an owned clock.
@@ -16,6 +18,7 @@ type world struct {
 	t     *testing.T
 	now   int64
 	store plans.Store
+	salt  byte // worlds on one store do not meet
 	*plans.Taker
 }
 
@@ -36,9 +39,34 @@ func newWorld(t *testing.T, d *plans.Definition) *world {
 	return w.over(w.store, d)
 }
 
+// onEveryStore runs a test over the twin and over a real Redis. newWorld makes a
+// world of its own there.
+func onEveryStore(t *testing.T, test func(t *testing.T, newWorld func(*testing.T, *plans.Definition) *world)) {
+	t.Run("twin", func(t *testing.T) { test(t, newWorld) })
+	t.Run("redis", func(t *testing.T) {
+		const long = 10 * time.Second // no test here is about being late
+		client, err := redisstore.Open(redistest.Start(t).URL(), long)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { client.Close() })
+		store := redisstore.New(redisstore.Config{Client: client, Deadline: long})
+		worlds := byte(0)
+		test(t, func(t *testing.T, d *plans.Definition) *world {
+			worlds++
+			w := &world{t: t, now: 1_800_000_000 * keys.Second, store: store, salt: worlds}
+			return w.over(store, d)
+		})
+	})
+}
+
 func (w *world) over(store plans.Store, d *plans.Definition) *world {
 	w.t.Helper()
-	w.Taker = plans.NewTaker(plans.Config{Store: store, Sealer: plainSealer{}, Hash: hash, Now: func() int64 { return w.now }})
+	w.Taker = plans.NewTaker(plans.Config{Store: store, Sealer: plainSealer{}, Now: func() int64 { return w.now }, Hash: func(d plans.Digest) keys.Account {
+		a := hash(d)
+		a[15] ^= w.salt
+		return a
+	}})
 	w.load(d)
 	return w
 }
