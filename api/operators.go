@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/go-chi/chi/v5"
 
@@ -41,6 +42,10 @@ type OperatorsConfig struct {
 // MaxOperatorBody is the largest request body of an operator in bytes: a whole
 // list fits.
 const MaxOperatorBody = 1 << 20
+
+// operatorsCarryOut is carryOut for operators: a look at all that was decided of
+// late, or at a list of 10,000, takes longer than a decision.
+const operatorsCarryOut = 20 * time.Second
 
 type operators struct {
 	*service
@@ -105,7 +110,7 @@ func (s *operators) serve(need Role, do func(context.Context, *operate.Who, http
 			s.fail(w, r, err)
 			return
 		}
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), carryOut)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), operatorsCarryOut)
 		defer cancel()
 		a, err := do(ctx, &operate.Who{Name: key.Name, May: key.may}, w, r)
 		if err != nil {

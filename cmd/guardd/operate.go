@@ -13,9 +13,11 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/guardd/guardd/aggregate"
 	"github.com/guardd/guardd/api"
 	"github.com/guardd/guardd/escalation"
 	"github.com/guardd/guardd/escalation/operate"
+	"github.com/guardd/guardd/keys"
 	"github.com/guardd/guardd/keys/redisstore"
 )
 
@@ -37,6 +39,9 @@ func (s *server) openDesk(st store) error {
 		s.undo.push(client.Close)
 		c.Store, c.Here = redisstore.New(redisstore.Config{Client: client, Deadline: operatorsDeadline}), s.fallback
 	}
+	if streams, ok := c.Store.(keys.Streams); ok {
+		c.Recents = recents{aggregate.NewRecents(aggregate.RecentsConfig{Streams: streams})}
+	}
 	if c.Store == nil {
 		return fmt.Errorf("the store %T keeps nothing for operators", st) // not with those of openStore
 	}
@@ -44,6 +49,33 @@ func (s *server) openDesk(st store) error {
 	s.desk = operate.New(c, hex.EncodeToString(s.instance[:]))
 	s.metrics.watchDesk(s.desk.Age)
 	return nil
+}
+
+// recents are the events of late as operators see them.
+type recents struct{ kept *aggregate.Recents }
+
+// Recent is operate.Recents'.
+func (r recents) Recent(ctx context.Context, realm string, q operate.Query) ([]operate.Decision, error) {
+	events, err := r.kept.Find(ctx, realm, aggregate.Query{ID: q.ID, Attempt: q.Attempt, Account: q.Account, IP: q.IP,
+		Network: q.Network, Device: q.Device, Most: q.Most})
+	all := make([]operate.Decision, 0, len(events))
+	for i := range events {
+		if e := &events[i]; e.Kind == aggregate.KindAttempt || e.Kind == aggregate.KindOutcome {
+			all = append(all, decisionOf(e))
+		}
+	}
+	return all, err
+}
+
+func decisionOf(e *aggregate.Event) operate.Decision {
+	d := operate.Decision{ID: e.ID, Outcome: e.Outcome, Time: e.Time, Flow: e.Flow, Account: e.Account, IP: e.IP, Network: e.Network,
+		Attempt: e.Attempt, Action: e.Action, Would: e.Would, Reasons: e.Reasons, Proof: e.Proof, ProofError: e.ProofError,
+		KnownDevice: e.KnownDevice, Familiar: e.Familiar, Device: e.Device, Posture: e.Posture, Degraded: e.Degraded, Shadow: e.Shadow,
+		Duplicate: e.Duplicate, Expired: e.Expired, Breached: e.Breached, UAClass: e.UAClass, Channel: e.Channel}
+	for _, t := range e.Tiers {
+		d.Limits = append(d.Limits, operate.LimitThen(t))
+	}
+	return d
 }
 
 // follow has this instance do what operators have done at others.

@@ -51,7 +51,7 @@ func (d *Desk) Clear(ctx context.Context, w *Who, q *ClearRequest) (*Cleared, er
 	s := &escalation.Subject{Realm: realm, Account: q.Account, AccountHash: q.AccountHash, IP: q.IP,
 		Network: q.Network, Device: q.Device, DeviceHash: q.DeviceHash}
 	if q.Decision != "" {
-		if err := d.decided(ctx, s, q.Decision, &faults); err != nil {
+		if _, err := d.decided(ctx, s, q.Decision, &faults); err != nil {
 			return nil, err
 		}
 	}
@@ -83,30 +83,29 @@ func (d *Desk) Clear(ctx context.Context, w *Who, q *ClearRequest) (*Cleared, er
 	return a, nil
 }
 
-// decided makes a decision's account and address the subject.
-func (d *Desk) decided(ctx context.Context, s *escalation.Subject, id string, faults *escalation.Faults) error {
+// decided makes a decision's account and address the subject. It returns nil where
+// it adds a fault.
+func (d *Desk) decided(ctx context.Context, s *escalation.Subject, id string, faults *escalation.Faults) (*Decision, error) {
 	if s.Account+s.AccountHash+s.IP+s.Network+s.Device+s.DeviceHash != "" {
 		faults.Add("decision", "not_with_others")
-		return nil
+		return nil, nil
 	}
-	e, err := d.decision(ctx, s.Realm, id)
+	found, err := d.late(ctx, s.Realm, byID(id))
 	switch {
 	case err != nil:
-		return err
-	case e == nil:
+		return nil, unreachable(err)
+	case len(found) == 0:
 		faults.Add("decision", "unknown")
-		return nil
+		return nil, nil
 	}
+	e := &found[len(found)-1] // of an attempt and its outcome, the attempt
 	s.AccountHash, s.IP, s.Flow = e.Account, e.IP, e.Flow
-	return nil
+	return e, nil
 }
 
 // pairs adds the addresses of late: nothing else names an account's pairs.
 func (d *Desk) pairs(ctx context.Context, realm string, t *escalation.Target) error {
-	if d.c.Recents == nil {
-		return nil
-	}
-	events, err := d.c.Recents.Recent(ctx, realm, Query{Account: t.Account, Most: pairsCleared})
+	events, err := d.late(ctx, realm, Query{Account: t.Account, Most: pairsCleared})
 	if err != nil {
 		return unreachable(err)
 	}

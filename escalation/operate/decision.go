@@ -2,6 +2,7 @@ package operate
 
 import (
 	"context"
+	"strings"
 	"time"
 )
 
@@ -54,11 +55,21 @@ type LimitThen struct {
 // Query selects decisions: those of which every field that is given holds.
 type Query struct {
 	ID      string
+	Attempt string // an attempt and its outcome
 	Account string // keyed hash
 	IP      string
 	Network string // /24 or /48
 	Device  string // hash
 	Most    int    // how many at most
+}
+
+// byID selects what an operator calls a decision: the id of an event, which is an
+// instance's name and a number, or else the hash of an attempt.
+func byID(id string) Query {
+	if instance, number, ok := strings.Cut(id, "-"); ok && len(instance) == 16 && number != "" && strings.Trim(number, "0123456789") == "" {
+		return Query{ID: id, Most: 1}
+	}
+	return Query{Attempt: id, Most: 2}
 }
 
 // Recents are the decisions of late, newest first. Implementations are safe for

@@ -53,7 +53,7 @@ func (r *recents) Recent(_ context.Context, realm string, q operate.Query) (foun
 	defer r.mu.Unlock()
 	is := func(want, got string) bool { return want == "" || want == got }
 	for _, e := range slices.Backward(r.events) {
-		if realm == "default" && is(q.ID, e.ID) && is(q.Account, e.Account) && is(q.IP, e.IP) && is(q.Network, e.Network) && is(q.Device, e.Device) && len(found) < q.Most {
+		if realm == "default" && is(q.ID, e.ID) && is(q.Attempt, e.Attempt) && is(q.Account, e.Account) && is(q.IP, e.IP) && is(q.Network, e.Network) && is(q.Device, e.Device) && len(found) < q.Most {
 			found = append(found, e)
 		}
 	}
@@ -222,15 +222,19 @@ func TestAClearFindsPairsByDecisionsOfLate(t *testing.T) {
 	}
 	v := f.try(0, a)
 	late.events = []operate.Decision{
-		{ID: "x-1", Flow: "login", Account: v.Account.String(), IP: a.IP, Network: "203.0.113.0/24", Action: string(v.Action), Would: string(v.Action)},
-		{ID: "x-2", Flow: "login", Account: v.Account.String(), IP: "192.0.2.1", Action: "allow", Would: "allow"},
+		{ID: "0123456789abcdef-1", Attempt: "one", Flow: "login", Account: v.Account.String(), IP: a.IP, Network: "203.0.113.0/24", Action: string(v.Action), Would: string(v.Action)},
+		{ID: "0123456789abcdef-2", Flow: "login", Account: v.Account.String(), IP: "192.0.2.1", Action: "allow", Would: "allow"},
+		{ID: "0123456789abcdef-3", Attempt: "one", Outcome: "failure", Flow: "login", Account: v.Account.String(), IP: a.IP, Network: "203.0.113.0/24"},
 	}
 	x := must[operate.Explained](f)(f.all[0].Explain(ctx, ops, &operate.ExplainRequest{Account: "alice"}))
-	if x.IP != a.IP || x.Decision == nil || x.Decision.ID != "x-1" || x.Action != v.Action || !slices.Equal(x.Reasons, v.Reasons) || len(x.Recent) != 2 || !x.Kept {
+	if x.IP != a.IP || x.Decision == nil || x.Decision.ID != "0123456789abcdef-1" || x.Action != v.Action || !slices.Equal(x.Reasons, v.Reasons) || len(x.Recent) != 3 || !x.Kept {
 		t.Errorf("why alice was asked: %+v", x)
 	}
-	if x = must[operate.Explained](f)(f.all[0].Explain(ctx, ops, &operate.ExplainRequest{Decision: "x-2"})); x.IP != "192.0.2.1" || x.Decision.ID != "x-2" || x.Account != v.Account.String() {
+	if x = must[operate.Explained](f)(f.all[0].Explain(ctx, ops, &operate.ExplainRequest{Decision: "0123456789abcdef-2"})); x.IP != "192.0.2.1" || x.Decision.ID != "0123456789abcdef-2" || x.Account != v.Account.String() {
 		t.Errorf("a decision: %+v", x)
+	}
+	if x = must[operate.Explained](f)(f.all[0].Explain(ctx, ops, &operate.ExplainRequest{Decision: "one"})); x.IP != a.IP || x.Decision.ID != "0123456789abcdef-1" {
+		t.Errorf("an attempt: %+v", x)
 	}
 	c := must[operate.Cleared](f)(f.all[0].Clear(ctx, ops, &operate.ClearRequest{Account: "alice", Reason: "r"}))
 	if !slices.Contains(c.Target.At, a.IP) {
@@ -239,7 +243,7 @@ func TestAClearFindsPairsByDecisionsOfLate(t *testing.T) {
 	if v := f.try(0, a); v.Action != escalation.ActionAllow {
 		t.Errorf("then she is asked for %s because of %v", v.Action, v.Reasons)
 	}
-	for _, q := range []*operate.ClearRequest{{Decision: "x-9", Reason: "r"}, {Decision: "x-1", Account: "a", Reason: "r"}} {
+	for _, q := range []*operate.ClearRequest{{Decision: "0123456789abcdef-9", Reason: "r"}, {Decision: "0123456789abcdef-1", Account: "a", Reason: "r"}} {
 		var faults escalation.Faults
 		if _, err := f.all[0].Clear(ctx, ops, q); !errors.As(err, &faults) || faults[0].Field != "decision" {
 			t.Errorf("%+v: %v", q, err)
@@ -449,7 +453,7 @@ func TestWhatIsRefused(t *testing.T) {
 		"no such realm":         {second(d.Posture(ctx, ops, "x")), "realm"},
 		"clear without reason":  {second(d.Clear(ctx, ops, &operate.ClearRequest{Account: "a"})), "reason"},
 		"clear nobody":          {second(d.Clear(ctx, ops, &operate.ClearRequest{Reason: "r"})), "account"},
-		"a decision not kept":   {second(d.Clear(ctx, ops, &operate.ClearRequest{Decision: "x-1", Reason: "r"})), "decision"},
+		"a decision not kept":   {second(d.Clear(ctx, ops, &operate.ClearRequest{Decision: "0123456789abcdef-1", Reason: "r"})), "decision"},
 		"explain nobody":        {second(d.Explain(ctx, ops, &operate.ExplainRequest{})), "account"},
 		"no such list":          {second(d.List(ctx, ops, "grey", &operate.ListRequest{CIDR: "192.0.2.1", Reason: "r"})), "list"},
 		"list without reason":   {second(d.List(ctx, ops, "deny", &operate.ListRequest{CIDR: "192.0.2.1", Reason: " "})), "reason"},

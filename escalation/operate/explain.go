@@ -2,6 +2,7 @@ package operate
 
 import (
 	"context"
+	"time"
 
 	"github.com/guardd/guardd/escalation"
 )
@@ -52,13 +53,10 @@ func (d *Desk) Explain(ctx context.Context, w *Who, q *ExplainRequest) (*Explain
 	a := &Explained{Recent: []Decision{}, Kept: d.c.Recents != nil}
 	if q.Decision != "" {
 		faults := escalation.Faults{}
-		if err := d.decided(ctx, s, q.Decision, &faults); err != nil {
+		if a.Decision, err = d.decided(ctx, s, q.Decision, &faults); err != nil {
 			return nil, err
 		}
 		if err := faultsOf(faults); err != nil {
-			return nil, err
-		}
-		if a.Decision, err = d.decision(ctx, realm, q.Decision); err != nil {
 			return nil, err
 		}
 	}
@@ -80,14 +78,11 @@ func (d *Desk) Explain(ctx context.Context, w *Who, q *ExplainRequest) (*Explain
 // recent finds what was decided of late, and the address of an account that is
 // asked about without one.
 func (d *Desk) recent(ctx context.Context, realm string, s *escalation.Subject, t *escalation.Target, a *Explained) error {
-	if d.c.Recents == nil {
-		return nil
-	}
 	q := Query{Account: t.Account, IP: t.IP, Network: t.Network, Most: recentSearched}
 	if len(t.Devices) > 0 {
 		q.Device = t.Devices[0].Hash
 	}
-	events, err := d.c.Recents.Recent(ctx, realm, q)
+	events, err := d.late(ctx, realm, q)
 	if err != nil {
 		a.Kept = false // what is now can be told all the same
 		d.c.Log.Warn("decisions of late cannot be read", "error", err)
@@ -123,14 +118,16 @@ func lastAsked(events []Decision) *Decision {
 	return last
 }
 
-// decision finds one by the id of its event; nil where it is not kept.
-func (d *Desk) decision(ctx context.Context, realm, id string) (*Decision, error) {
+// lateFor bounds a look at the decisions of late: all that are kept, where few or
+// none are what is looked for.
+const lateFor = 8 * time.Second
+
+// late finds decisions of late; none where nobody keeps them.
+func (d *Desk) late(ctx context.Context, realm string, q Query) ([]Decision, error) {
 	if d.c.Recents == nil {
 		return nil, nil
 	}
-	events, err := d.c.Recents.Recent(ctx, realm, Query{ID: id, Most: 1})
-	if err != nil || len(events) == 0 {
-		return nil, unreachable(err)
-	}
-	return &events[0], nil
+	ctx, cancel := context.WithTimeout(ctx, lateFor)
+	defer cancel()
+	return d.c.Recents.Recent(ctx, realm, q)
 }
