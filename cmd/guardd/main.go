@@ -34,6 +34,13 @@ usage: guardd [command] [flags]
                        database (guardd limits -h)
   policy check [FILE]  say everything that is wrong with the configuration (--config) or
                        with a policy file, and print the whole policy
+  explain WHO          why an account, address, network, device or decision is asked for more,
+                       and what would change that
+  clear WHO            give back what was spent
+  list allow|deny      show or change the networks that are let past or refused
+  posture              show a realm's posture, pin it, or release it
+  reload               have every instance read its configuration again
+  audit                what operators did, and why
   config example       print a configuration file with every key at its default
   version              print the version
   help                 print this
@@ -54,6 +61,8 @@ func run(ctx context.Context, args []string, getenv env, stdin io.Reader, out, e
 		return serveCommand(ctx, args, getenv, errOut)
 	case "replay":
 		return replayCommand(ctx, args, getenv, stdin, out, errOut)
+	case "explain", "clear", "list", "posture", "reload", "audit":
+		return operatorCommand(ctx, command, args, getenv, stdin, out, errOut)
 	case "breached":
 		return breachedCommand(ctx, args, stdin, out, errOut)
 	case "limits":

@@ -72,7 +72,7 @@ func TestReadmeCommandsAnswerAsShown(t *testing.T) {
 				command, want = command+"\n"+more, rest
 			}
 			cmd := exec.Command("sh", "-c", here.Replace(command))
-			cmd.Dir = dir
+			cmd.Dir, cmd.Env = dir, append(os.Environ(), "GUARDD_ADMIN="+p.admin)
 			got, err := cmd.CombinedOutput()
 			if err != nil {
 				t.Errorf("$ %s\n%v\n%s", command, err, got)
