@@ -23,12 +23,14 @@ const (
 	RetryAfter = "Retry-After"
 )
 
-// Headers are the fields of a decision, in the form of
-// draft-ietf-httpapi-ratelimit-headers-11 (lists of RFC 9651: q is the capacity,
+// Draft is what Headers emits. The draft still moves: Headers is the only place
+// that knows it, and what changes there changes this.
+const Draft = "draft-ietf-httpapi-ratelimit-headers-11"
+
+// Headers are the fields of a decision, in the form of Draft (lists of RFC 9651: q is the capacity,
 // w the seconds from empty to full, r the whole tokens left, t the seconds to
 // one more, on a refusal Retry-After) and as the older X-RateLimit trio, whose
-// Reset is the seconds until full. The binding rule comes first. The draft still
-// moves: this function is the only place that knows it.
+// Reset is the seconds until full. The binding rule comes first.
 //
 // None for a decision that no rule made.
 func Headers(d *plans.Decision) []Header {

@@ -213,7 +213,7 @@ func (b *Book) pick(r *Request) (*owner, *set, error) {
 	o := b.keys[r.key()]
 	if len(r.Rules) == 0 {
 		if o == nil {
-			return nil, nil, Faults{{"key", "is not registered: name a rule, or give the key a plan"}}
+			return nil, nil, Faults{{"key", "not_registered"}}
 		}
 		var chosen []*bound
 		for _, x := range o.rules {

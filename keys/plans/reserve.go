@@ -90,7 +90,7 @@ func (t *Taker) settle(ctx context.Context, v *reservation, cost int64, costOf f
 		return nil, err
 	}
 	if s == nil || len(s.bounds) != len(v.held) {
-		return nil, Faults{{"reservation", "its rules no longer count its route"}}
+		return nil, Faults{{"reservation", "rules_changed"}}
 	}
 	space := keys.PlanSpace(t.c.Hash(v.digest))
 	set := keys.Settlement{

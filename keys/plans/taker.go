@@ -146,7 +146,7 @@ func (r *Request) check() error {
 		bad.add("request_id", "too_long")
 	}
 	if r.Reserve && r.Cost == 0 {
-		bad.add("cost", "a reservation of nothing")
+		bad.add("cost", "nothing_to_reserve")
 	}
 	return bad.err()
 }
