@@ -7,6 +7,7 @@ import (
 	"net"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/segmentio/kafka-go"
@@ -97,11 +98,12 @@ func (m *member) ends(ctx context.Context, p *partition) (first, end int64, err 
 func (m *member) feed(ctx context.Context, p *partition, h aggregate.Handler) error {
 	t := m.b.c.times
 	line := &line{conns: map[net.Conn]bool{}}
+	var done atomic.Bool // what fails from then on is our own doing
 	r := kafka.NewReader(kafka.ReaderConfig{
 		Brokers: m.b.c.Brokers, Dialer: line.over(m.b.dialer), Topic: m.b.name(m.topic), Partition: p.id,
 		MinBytes: 1, MaxBytes: 4 << 20, QueueCapacity: 1000, MaxWait: t.fetch, ReadLagInterval: -1,
 		ErrorLogger: kafka.LoggerFunc(func(text string, args ...any) {
-			if ctx.Err() == nil {
+			if ctx.Err() == nil && !done.Load() {
 				m.b.fail(opFetch, fmt.Errorf(text, args...))
 			}
 		}),
@@ -109,6 +111,7 @@ func (m *member) feed(ctx context.Context, p *partition, h aggregate.Handler) er
 	// It would hold its Close until the broker has answered what was asked last,
 	// and a broker that hangs does not.
 	defer m.b.leaving.Go(func() {
+		done.Store(true)
 		line.cut()
 		_ = r.Close() // never an error
 	})

@@ -285,7 +285,7 @@ func (c *config) check(bad *faults) {
 	c.checkKeys(bad)
 	c.checkLimitsDB(bad)
 	c.checkKafka(bad)
-	c.Events.check(bad)
+	c.checkEvents(bad)
 	c.Breached.check(bad)
 	if c.Redis != "" {
 		if client, err := redisstore.Open(c.Redis, time.Second); err != nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -19,12 +20,17 @@ type eventsConfig struct {
 
 func defaultEvents() eventsConfig { return eventsConfig{SpoolBytes: 1 << 30, Ring: 16384} }
 
-func (e *eventsConfig) check(bad *faults) {
+// check finds faults of c.Events, and says when an outage of Kafka would cost events.
+func (c *config) checkEvents(bad *faults) {
+	e := &c.Events
 	if e.SpoolBytes < 1<<20 {
 		bad.add("events.spool_bytes", "must be 1048576 or more, not %d", e.SpoolBytes)
 	}
 	if e.Ring < 1 || e.Ring > 1<<24 {
 		bad.add("events.ring", "must be from 1 to %d, not %d", 1<<24, e.Ring)
+	}
+	if len(c.Kafka.Brokers) > 0 && e.SpoolDir == "" {
+		c.warnings = append(c.warnings, "events.spool_dir is not set: what Kafka does not take within seconds is lost, and counted")
 	}
 }
 
@@ -36,7 +42,7 @@ const closeEvents = 5 * time.Second
 func (s *server) openEvents() error {
 	e := &s.config.Events
 	p, err := aggregate.NewPublisher(aggregate.PublisherConfig{Bus: s.bus,
-		SpoolDir: e.SpoolDir, SpoolBytes: int64(e.SpoolBytes), Ring: e.Ring, Failed: s.kafkaFailed})
+		SpoolDir: e.SpoolDir, SpoolBytes: int64(e.SpoolBytes), Ring: e.Ring, Failed: s.eventsFailed})
 	if err != nil {
 		return err
 	}
@@ -48,6 +54,13 @@ func (s *server) openEvents() error {
 	s.metrics.watchEvents(p.Stats)
 	s.observer = api.Observers{s.metrics, p}
 	return nil
+}
+
+// eventsFailed logs the first of many failures; metrics count them all.
+func (s *server) eventsFailed(op string, err error) {
+	if !errors.Is(err, context.Canceled) && s.eventsLogged.due() {
+		s.log.Warn("events are not published: logins go on, and this is tried again", "operation", op, "error", err)
+	}
 }
 
 // eventsCollector exports what becomes of events, looked at once a scrape.

@@ -77,7 +77,7 @@ type server struct {
 	challenges     endpoint // without a listener, service serves them
 	draining       atomic.Bool
 	// What has been logged of late.
-	storeLogged, messageLogged, providerLogged, kafkaLogged, limitsLogged seldom
+	storeLogged, messageLogged, providerLogged, kafkaLogged, eventsLogged, limitsLogged seldom
 	// ready asks the shared store whether it is there.
 	ready func(context.Context) error
 	// With a shared store: this instance's name there, who else lives off it, and

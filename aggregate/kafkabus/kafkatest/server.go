@@ -125,7 +125,7 @@ func start(dir string, o Options, certs *daemon.Certs) (s *Server, err error) {
 // Real tells whether servers are real ones.
 func Real() bool { return jars() != "" }
 
-func jars() string { return os.Getenv("GUARDD_KAFKA") }
+func jars() string { return os.Getenv("GUARDD_TEST_KAFKA_JARS") }
 
 // Restart starts a killed server again and waits until it answers.
 func (s *Server) Restart() error {
