@@ -65,10 +65,12 @@ type Desk struct {
 	journal  *keys.Journal
 	instance string // tells its own entries
 
-	mu     sync.Mutex // one reader of the journal at a time
-	seen   int64      // the last entry taken over
-	stale  bool       // nothing is known yet, or entries were missed
-	renew  time.Time  // when the lists are written again, so that they outlive a quiet year
+	mu     sync.Mutex      // one reader of the journal at a time
+	begun  bool            // it has been looked at
+	seen   int64           // the last entry that was read
+	behind []*Record       // what could not be done here yet, in order
+	listed map[string]bool // the realms whose lists hold here
+	renew  time.Time       // when the lists are written again, so that they outlive a quiet year
 	looked atomic.Int64
 }
 
@@ -84,7 +86,7 @@ func New(c Config, instance string) *Desk {
 	if c.Applied == nil {
 		c.Applied = func(string) {}
 	}
-	d := &Desk{c: c, instance: instance, stale: true,
+	d := &Desk{c: c, instance: instance, listed: map[string]bool{},
 		journal: keys.NewJournal(c.Store, "operators", JournalKeeps, JournalLifetime)}
 	d.looked.Store(time.Now().UnixMicro())
 	return d

@@ -28,6 +28,8 @@ type fleet struct {
 	*testing.T
 	clock  atomic.Int64
 	shared *keys.Memory
+	late   operate.Recents
+	realms []string // that there are
 	all    []*instance
 }
 
@@ -37,8 +39,22 @@ type instance struct {
 	store    *keys.Fallback
 	link     *keystest.Faulty
 	twin     *keys.Memory
+	node     *node
 	reloaded int
 	wrong    error // what a reload finds
+}
+
+// node is the shared store, of which a part may be gone, as a node of a Cluster.
+type node struct {
+	*keys.Memory
+	gone string // in the keys of that part; "": none is
+}
+
+func (n *node) Get(ctx context.Context, key string) ([]byte, error) {
+	if n.gone != "" && strings.Contains(key, n.gone) {
+		return nil, errors.New("gone")
+	}
+	return n.Memory.Get(ctx, key)
 }
 
 // recents are events that a test puts there.
@@ -62,38 +78,42 @@ func (r *recents) Recent(_ context.Context, realm string, q operate.Query) (foun
 
 func newFleet(t *testing.T, n int, r operate.Recents) *fleet {
 	t.Helper()
-	f := &fleet{T: t}
+	f := &fleet{T: t, late: r, realms: []string{"default", "shop"}}
 	f.clock.Store(1_800_000_000 * keys.Second)
 	f.shared = keys.NewMemory(keys.MemoryConfig{Now: f.clock.Load})
-	policy := func() *escalation.Policy {
-		p := escalation.DefaultPolicy()
-		p.Realms["shop"] = &escalation.Realm{Shards: 2, Delivery: escalation.Delivery{Driver: "log"},
-			Lists: escalation.Lists{Deny: []escalation.ListEntry{{CIDR: "198.51.100.66", Reason: "old"}}}}
-		return p
-	}
-	secrets, err := escalation.NewSecrets([][]byte{[]byte("a secret of the tests, long enough")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range n {
-		x := &instance{link: &keystest.Faulty{Subject: f.shared}, twin: keys.NewMemory(keys.MemoryConfig{Now: f.clock.Load})}
-		x.store = keys.NewFallback(keys.FallbackConfig{Primary: x.link, Local: x.twin, Instances: n})
-		x.guard, err = escalation.New(escalation.Config{Store: x.store, Records: x.store, Policy: policy(), Secrets: secrets, Now: f.clock.Load})
-		if err != nil {
-			t.Fatal(err)
-		}
-		x.Desk = operate.New(operate.Config{Guard: x.guard, Store: f.shared, Here: x.store, Recents: r,
-			Realms: func() []string { return []string{"default", "shop"} },
-			Reload: func(dry bool) error {
-				if !dry && x.wrong == nil {
-					x.reloaded++
-				}
-				return x.wrong
-			}}, fmt.Sprint("instance ", i))
-		f.all = append(f.all, x)
+	for range n {
+		f.join()
 	}
 	f.look()
 	return f
+}
+
+// join adds an instance, which has not looked at the journal yet.
+func (f *fleet) join() *instance {
+	f.Helper()
+	p := escalation.DefaultPolicy()
+	p.Realms["shop"] = &escalation.Realm{Shards: 2, Delivery: escalation.Delivery{Driver: "log"},
+		Lists: escalation.Lists{Deny: []escalation.ListEntry{{CIDR: "198.51.100.66", Reason: "old"}}}}
+	secrets, err := escalation.NewSecrets([][]byte{[]byte("a secret of the tests, long enough")})
+	if err != nil {
+		f.Fatal(err)
+	}
+	x := &instance{link: &keystest.Faulty{Subject: f.shared}, twin: keys.NewMemory(keys.MemoryConfig{Now: f.clock.Load}), node: &node{Memory: f.shared}}
+	x.store = keys.NewFallback(keys.FallbackConfig{Primary: x.link, Local: x.twin, Instances: 2})
+	x.guard, err = escalation.New(escalation.Config{Store: x.store, Records: x.store, Policy: p, Secrets: secrets, Now: f.clock.Load})
+	if err != nil {
+		f.Fatal(err)
+	}
+	x.Desk = operate.New(operate.Config{Guard: x.guard, Store: x.node, Here: x.store, Recents: f.late,
+		Realms: func() []string { return f.realms },
+		Reload: func(dry bool) error {
+			if !dry && x.wrong == nil {
+				x.reloaded++
+			}
+			return x.wrong
+		}}, fmt.Sprint("instance ", len(f.all)))
+	f.all = append(f.all, x)
+	return x
 }
 
 // look has every instance look at the journal.
@@ -550,6 +570,51 @@ func TestWhatWasMissedIsTakenOver(t *testing.T) {
 	f.look()
 	if !deny(1, "192.0.2.77") {
 		t.Error("after the store was emptied nothing is taken over")
+	}
+}
+
+// Where a part of the store is gone, what is done in the realms on the rest is taken
+// over all the same, and what is not is when the part is back.
+func TestAPartThatIsGoneHoldsUpNoOtherRealm(t *testing.T) {
+	f := newFleet(t, 2, nil)
+	ctx, there := t.Context(), f.all[1]
+	deny := func(realm, ip string) bool {
+		return f.try(1, escalation.Attempt{Realm: realm, Account: "a", IP: ip}).Action == escalation.ActionDeny
+	}
+	there.node.gone = "{shop/"
+	for _, realm := range []string{"shop", "default", "shop"} {
+		must[operate.Listed](f)(f.all[0].List(ctx, ops, "deny", &operate.ListRequest{Realm: realm, CIDR: "192.0.2.1", Reason: "r"}))
+	}
+	must[operate.Reloaded](f)(f.all[0].Reload(ctx, ops, &operate.ReloadRequest{Reason: "r"}))
+	for range 3 {
+		if err := there.Look(ctx); err == nil || !strings.Contains(err.Error(), "shop") {
+			t.Errorf("a look past what is gone says %v", err)
+		}
+	}
+	if !deny("default", "192.0.2.1") || there.reloaded != 1 {
+		t.Errorf("held up; reloaded %d times", there.reloaded)
+	}
+	if deny("shop", "192.0.2.1") {
+		t.Error("it knows what it cannot have read")
+	}
+	there.node.gone = ""
+	f.look()
+	if !deny("shop", "192.0.2.1") || there.reloaded != 1 {
+		t.Errorf("not taken over afterwards; reloaded %d times", there.reloaded)
+	}
+}
+
+// A realm that a reload brings has the lists that are stored for it.
+func TestARealmThatComesHasItsLists(t *testing.T) {
+	f := newFleet(t, 1, nil)
+	must[operate.Listed](f)(f.all[0].List(t.Context(), ops, "deny", &operate.ListRequest{Realm: "shop", CIDR: "192.0.2.1", Reason: "r"}))
+	f.realms = []string{"default"}
+	f.join()
+	f.look()
+	f.realms = []string{"default", "shop"}
+	f.look()
+	if v := f.try(1, escalation.Attempt{Realm: "shop", Account: "a", IP: "192.0.2.1"}); v.Action != escalation.ActionDeny {
+		t.Errorf("answered %s", v.Action)
 	}
 }
 

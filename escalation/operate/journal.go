@@ -3,7 +3,9 @@ package operate
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/guardd/guardd/escalation"
@@ -156,11 +158,12 @@ func (d *Desk) Run(ctx context.Context, failed func(error)) {
 // first look, since New.
 func (d *Desk) Age() time.Duration { return time.Since(time.UnixMicro(d.looked.Load())) }
 
-// renewEvery is how often the lists are written anew.
+// renewEvery is how often the lists are read and written anew.
 const renewEvery = 24 * time.Hour
 
 // Look takes over what operators have done since the last look. What it cannot
-// it tries again at the next.
+// it tries again at the next, and goes on with the rest: where one node of a
+// Cluster is gone, what is done in the realms on the others must not wait for it.
 func (d *Desk) Look(ctx context.Context) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -168,36 +171,51 @@ func (d *Desk) Look(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if last < d.seen || d.seen > 0 && last-d.seen > JournalKeeps {
-		d.stale = true // another store, or more than is kept
+	if last < d.seen || last-d.seen > JournalKeeps && d.begun || time.Now().After(d.renew) {
+		d.listed, d.renew = map[string]bool{}, time.Now().Add(renewEvery) // another store, or more was missed than is kept
 	}
-	if d.stale || time.Now().After(d.renew) {
-		if err := d.takeLists(ctx); err != nil {
-			return err
-		}
-		d.stale, d.renew = false, time.Now().Add(renewEvery)
-		if last < d.seen || d.seen == 0 {
-			d.seen = last // an instance that has just come has nothing to clear
+	if last < d.seen || !d.begun {
+		d.seen, d.begun = last, true // an instance that has just come has nothing to clear
+	}
+	entries, err := d.journal.Read(ctx, d.seen+1, last)
+	if err != nil {
+		return err
+	}
+	due := d.behind
+	for _, e := range entries {
+		if r, err := readRecord(e); err != nil {
+			d.c.Log.Error("an operator's change is not understood", "error", err)
+		} else {
+			due = append(due, r)
 		}
 	}
-	if last > d.seen {
-		entries, err := d.journal.Read(ctx, d.seen+1, last)
-		if err != nil {
-			return err
-		}
-		for _, e := range entries {
-			r, err := readRecord(e)
-			if err != nil {
-				d.c.Log.Error("an operator's change is not understood", "error", err)
-			} else if err := d.apply(ctx, r); err != nil {
-				return err
+	d.seen, d.behind = last, nil
+	errs := d.applyAll(ctx, due)
+	if errs = errors.Join(errs, d.takeLists(ctx)); errs == nil {
+		d.looked.Store(time.Now().UnixMicro())
+	}
+	return errs
+}
+
+// applyAll applies records, the newest first: what was to be done again may fail
+// again, and take its time. Each realm that fails is left for the next look.
+func (d *Desk) applyAll(ctx context.Context, due []*Record) (errs error) {
+	failed := map[string]bool{}
+	for _, r := range slices.Backward(due) {
+		if !failed[r.Realm] {
+			err := d.apply(ctx, r)
+			if err == nil {
+				continue
 			}
-			d.seen = e.Seq
+			failed[r.Realm], errs = true, errors.Join(errs, fmt.Errorf("realm %s: %w", r.Realm, err))
 		}
-		d.seen = last
+		d.behind = append(d.behind, r)
 	}
-	d.looked.Store(time.Now().UnixMicro())
-	return nil
+	slices.Reverse(d.behind)
+	if n := len(d.behind) - JournalKeeps; n > 0 {
+		d.behind = d.behind[n:]
+	}
+	return errs
 }
 
 // apply does in this instance what a record says. It may be repeated.

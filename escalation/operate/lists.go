@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -309,20 +310,24 @@ func (d *Desk) policyList(realm, list string) []Entry {
 	return entries
 }
 
-// takeLists has this instance go by the stored lists of every realm.
-func (d *Desk) takeLists(ctx context.Context) error {
+// takeLists has this instance go by the stored lists of every realm, where it does
+// not already, and writes them anew.
+func (d *Desk) takeLists(ctx context.Context) (errs error) {
 	for _, realm := range d.c.Realms() {
-		if err := d.takeList(ctx, realm); err != nil {
-			return err
+		if d.listed[realm] {
+			continue
 		}
-		_, err := keys.Change(ctx, d.c.Store, keys.NewSpace(realm, 0).Lists(), func(was []byte) ([]byte, int64, bool, error) {
-			return was, listsLifetime, was != nil, nil
-		})
-		if err != nil {
-			return err
+		err := d.takeList(ctx, realm)
+		if err == nil {
+			_, err = keys.Change(ctx, d.c.Store, keys.NewSpace(realm, 0).Lists(), func(was []byte) ([]byte, int64, bool, error) {
+				return was, listsLifetime, was != nil, nil
+			})
+		}
+		if d.listed[realm] = err == nil; err != nil {
+			errs = errors.Join(errs, fmt.Errorf("realm %s: %w", realm, err))
 		}
 	}
-	return nil
+	return errs
 }
 
 // takeList has this instance go by the stored lists of a realm.
