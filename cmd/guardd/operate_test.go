@@ -1,0 +1,167 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/guardd/guardd/keys/keystest/redistest"
+)
+
+// fewGuesses has a pair that is asked for verify after 3 guesses, and a flood guard
+// that asks for captchas after 9 requests at three instances. Nothing refills.
+const fewGuesses = `realms:
+  default:
+    delivery: {driver: log}
+    flows:
+      login:
+        limits:
+          - {tier: pair, name: burst, capacity: 9, refill: 9/9000h, delay: never, captcha: never, verify: empty}
+          - {tier: account, name: burst, off: true}
+          - {tier: ip, name: burst, off: true}
+          - {tier: ip, name: sustained, off: true}
+          - {tier: flood, name: burst, capacity: 60, refill: 60/1000h}
+`
+
+// operated is the output of a command of an operator at one instance.
+func (p *process) operated(t *testing.T, args ...string) string {
+	t.Helper()
+	cmd := exec.Command("guardd", append(args, "--admin", p.admin)...)
+	cmd.Env = append(os.Environ(), "GUARDD_ADMIN_KEY=ops")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("guardd %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
+
+// attemptAs is attempt with a key.
+func (p *process) attemptAs(t *testing.T, key, account, ip string) (a answer) {
+	t.Helper()
+	r, err := http.NewRequest(http.MethodPost, p.service+"/v1/attempts", strings.NewReader(fmt.Sprintf(`{"account":%q,"ip":%q}`, account, ip)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+key)
+	w, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Body.Close()
+	if err := json.NewDecoder(w.Body).Decode(&a); err != nil || w.StatusCode != http.StatusOK {
+		t.Fatalf("%d: %v", w.StatusCode, err)
+	}
+	return a
+}
+
+// soon waits until is holds at every instance, and says how long the last one took.
+func soon(t *testing.T, all []*process, what string, is func(*process) bool) {
+	t.Helper()
+	begun := time.Now()
+	for i, p := range all {
+		for !is(p) {
+			if time.Since(begun) > patience {
+				t.Fatalf("%s: not at instance %d", what, i)
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+	}
+	t.Logf("%s: everywhere after %s", what, time.Since(begun).Round(time.Millisecond))
+}
+
+// TestOperatorsReachEveryInstance has an operator ask one of three instances, and
+// looks at all of them: while Redis is there, and when it is gone, when each goes by
+// its own memory.
+func TestOperatorsReachEveryInstance(t *testing.T) {
+	redis := redistest.Start(t)
+	policy := writeFile(t, "policy.yaml", fewGuesses)
+	config := writeFile(t, "guardd.yaml", fmt.Sprintf(`redis: %s
+redis_deadline: 2s
+instances: 3
+secret_file: %s
+policy: %s
+api_keys: [{name: ops, sha256: a92c36e66a25ee99ff862faa8e87987be6c7cd13c3ee661c400a45b0f1e3b132, admin: operate}]
+`, redis.URL(), writeFile(t, "secret", longLine), policy))
+	var all []*process
+	for range 3 {
+		all = append(all, startGuardd(t, "--config", config))
+	}
+	here := all[0]
+	ask := func(p *process, account, ip string) (a answer) {
+		t.Helper()
+		return p.attemptAs(t, "ops", account, ip)
+	}
+	is := func(account, ip, action string) func(*process) bool {
+		return func(p *process) bool { return ask(p, account, ip).Action == action }
+	}
+
+	here.operated(t, "list", "deny", "add", "203.0.113.0/24", "--for", "1h", "--reason", "a scan")
+	soon(t, all, "a list", is("a", "203.0.113.9", "deny"))
+	here.operated(t, "list", "deny", "remove", "203.0.113.0/24", "--reason", "over")
+	soon(t, all, "the end of it", is("b", "203.0.113.9", "allow"))
+
+	here.operated(t, "posture", "pin", "critical", "--for", "1h", "--reason", "a leak")
+	soon(t, all, "a pin", is("c", "192.0.2.1", "captcha"))
+	here.operated(t, "posture", "release", "--reason", "over")
+	soon(t, all, "the end of it", is("c", "192.0.2.1", "allow"))
+
+	// Spent in the store, in each instance's memory, and in each one's flood guard.
+	for _, p := range all {
+		for range 30 {
+			ask(p, "alice", "198.51.100.7")
+		}
+		if a := ask(p, "alice", "198.51.100.7"); a.Action != "captcha" || len(a.Tiers) > 0 {
+			t.Fatalf("no flood: %+v", a)
+		}
+	}
+	if out := here.operated(t, "clear", "--ip", "198.51.100.7", "--reason", "an office"); !strings.Contains(out, "cleared") {
+		t.Error(out)
+	}
+	soon(t, all, "a clear of an address", is("alice", "198.51.100.7", "verify"))
+	if out := here.operated(t, "clear", "alice", "198.51.100.7", "--reason", "ticket 4711"); !strings.Contains(out, "cleared") {
+		t.Error(out)
+	}
+	soon(t, all, "a clear of an account", is("alice", "198.51.100.7", "allow"))
+
+	if err := os.WriteFile(policy, bytes.ReplaceAll([]byte(fewGuesses), []byte("capacity: 9, refill: 9/"), []byte("capacity: 8, refill: 8/")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	here.operated(t, "reload", "--reason", "fewer")
+	soon(t, all, "a reload", func(p *process) bool {
+		a := ask(p, "d", "192.0.2.4")
+		return len(a.Tiers) > 0 && a.Tiers[0].Capacity == 8
+	})
+
+	if out := all[2].operated(t, "audit"); strings.Count(out, " ops ") != 7 || strings.Contains(out, "alice") {
+		t.Errorf("the audit at another instance:\n%s", out)
+	}
+
+	// In an outage each knows the list, the pin and the clear by itself.
+	for range 8 {
+		ask(here, "bob", "198.51.100.8")
+	}
+	for _, p := range all {
+		ask(p, "bob", "198.51.100.8") // its twin knows that nothing is left
+	}
+	here.operated(t, "list", "deny", "add", "203.0.113.0/24", "--reason", "a scan")
+	here.operated(t, "posture", "pin", "critical", "--for", "1h", "--reason", "a leak")
+	here.operated(t, "clear", "bob", "198.51.100.8", "--reason", "ticket 4712")
+	soon(t, all, "three more", func(p *process) bool {
+		return p.metric(t, `guardd_operator_changes_total{action="clear"}`) == "3" && p.metric(t, `guardd_operator_changes_total{action="posture.pin"}`) == "2"
+	})
+	redis.Stop()
+	for i, p := range all {
+		if a := ask(p, "a", "203.0.113.9"); a.Action != "deny" {
+			t.Errorf("instance %d, alone: listed, and answers %s", i, a.Action)
+		}
+		if a := ask(p, "bob", "198.51.100.8"); a.Action != "captcha" || !a.Degraded || a.Tiers[0].Left != a.Tiers[0].Capacity {
+			t.Errorf("instance %d, alone: pinned to critical and cleared, and answers %+v", i, a)
+		}
+	}
+}
