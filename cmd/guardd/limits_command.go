@@ -161,7 +161,7 @@ func (c *limitsCall) change(ctx context.Context, edit func(*plans.Definition) er
 		return nil, err
 	}
 	defer db.Close()
-	return db.Change(ctx, plandb.Order{Author: plans.Author{Who: c.who, Why: c.why}, At: time.Now(), DryRun: c.dryRun, Edit: edit})
+	return db.Change(ctx, plans.Order{Author: plans.Author{Who: c.who, Why: c.why}, At: time.Now(), DryRun: c.dryRun, Edit: edit})
 }
 
 // changed is what a change prints with --json.

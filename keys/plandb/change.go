@@ -10,22 +10,12 @@ import (
 	"github.com/guardd/guardd/keys/plans"
 )
 
-// Order is a change that somebody asks for.
-type Order struct {
-	plans.Author
-	At time.Time
-	// DryRun: say what would change, and change nothing.
-	DryRun bool
-	// Edit changes a Definition; rows that it leaves alone must not be written into.
-	// Its errors end the change.
-	Edit func(*plans.Definition) error
-}
-
 // Change makes a change, whole or not at all, and says what it did to which rows.
 // Other changes wait meanwhile. Errors: plans.Faults (of the author, or, by row,
-// of what the change would leave wrong), Edit's own, ErrNewer, and any other where
-// the database failed: then it may or may not have happened, and can be repeated.
-func (db *DB) Change(ctx context.Context, o Order) ([]plans.Record, error) {
+// of what the change would leave wrong), Edit's own, plans.ErrNewer, and
+// plans.ErrStore where the database failed: then it may or may not have happened,
+// and can be repeated.
+func (db *DB) Change(ctx context.Context, o plans.Order) ([]plans.Record, error) {
 	if err := o.Check(); err != nil {
 		return nil, err
 	}
@@ -41,7 +31,7 @@ func (db *DB) Change(ctx context.Context, o Order) ([]plans.Record, error) {
 	if err := write(ctx, tx, records); err != nil {
 		return nil, failed("changing limits", err)
 	}
-	if err := o.sign(ctx, tx, records); err != nil {
+	if err := sign(ctx, tx, &o, records); err != nil {
 		return nil, failed("changing limits", err)
 	}
 	if err := tx.Commit(); err != nil {
@@ -51,7 +41,7 @@ func (db *DB) Change(ctx context.Context, o Order) ([]plans.Record, error) {
 }
 
 // edit takes the lock, and judges the edit of what is there then.
-func (db *DB) edit(ctx context.Context, tx *sql.Tx, o *Order) ([]plans.Record, error) {
+func (db *DB) edit(ctx context.Context, tx *sql.Tx, o *plans.Order) ([]plans.Record, error) {
 	if db.lock != "" {
 		if _, err := tx.ExecContext(ctx, db.lock); err != nil {
 			return nil, failed("changing limits", err)
@@ -61,7 +51,7 @@ func (db *DB) edit(ctx context.Context, tx *sql.Tx, o *Order) ([]plans.Record, e
 	case err != nil:
 		return nil, err
 	case have > schemaVersion:
-		return nil, ErrNewer
+		return nil, plans.ErrNewer
 	}
 	_, before, err := load(ctx, tx)
 	if err != nil {
@@ -123,7 +113,7 @@ func inBatches(ctx context.Context, tx *sql.Tx, values []any, columns int, state
 var auditColumns = []string{"version", "line", "at_us", "who", "reason", "action", "kind", "name", "before", "after"}
 
 // sign writes the audit, under the version that the triggers have made.
-func (o *Order) sign(ctx context.Context, tx *sql.Tx, records []plans.Record) error {
+func sign(ctx context.Context, tx *sql.Tx, o *plans.Order, records []plans.Record) error {
 	version, err := readVersion(ctx, tx)
 	if err != nil {
 		return err

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"embed"
-	"errors"
 	"fmt"
 )
 
@@ -15,10 +14,6 @@ var migrations embed.FS
 // N.postgres.sql after it. They only ever add, so that instances of two versions
 // can share a database.
 const schemaVersion = 1
-
-// ErrNewer: the database is of a newer guardd. It can be read; a change by this
-// one could lose what it does not know.
-var ErrNewer = errors.New("the database was made by a newer guardd: change limits with that one")
 
 // Migrate makes the schema, or brings an older one up to date. Where there is
 // nothing to do it only reads, so that serve can do with less than an owner's

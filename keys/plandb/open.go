@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/guardd/guardd/keys/plans"
 )
 
 // DB is a database of plan limits. It is safe for concurrent use.
@@ -68,4 +70,7 @@ func (db *DB) Name() string { return db.name }
 // Close ends its connections.
 func (db *DB) Close() error { return db.sql.Close() }
 
-func failed(doing string, err error) error { return fmt.Errorf("%s: %w", doing, err) }
+// failed makes an error of the database one that every reader of limits knows.
+func failed(doing string, err error) error {
+	return fmt.Errorf("%s: %w: %w", doing, plans.ErrStore, err)
+}

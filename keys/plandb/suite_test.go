@@ -113,8 +113,8 @@ func connect(t *testing.T, p place) *plandb.DB {
 
 var when = time.Date(2026, 11, 30, 12, 0, 0, 123456000, time.UTC)
 
-func order(edit func(*plans.Definition) error) plandb.Order {
-	return plandb.Order{Author: plans.Author{Who: "ann", Why: "test"}, At: when, Edit: edit}
+func order(edit func(*plans.Definition) error) plans.Order {
+	return plans.Order{Author: plans.Author{Who: "ann", Why: "test"}, At: when, Edit: edit}
 }
 
 func replace(with *plans.Definition) func(*plans.Definition) error {
@@ -465,7 +465,7 @@ func newer(t *testing.T, p place) {
 	}
 	_, d := load(t, db)
 	same(t, d, full())
-	if _, err := db.Change(t.Context(), order(replace(&plans.Definition{}))); !errors.Is(err, plandb.ErrNewer) {
+	if _, err := db.Change(t.Context(), order(replace(&plans.Definition{}))); !errors.Is(err, plans.ErrNewer) {
 		t.Errorf("%v", err)
 	}
 }

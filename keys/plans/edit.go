@@ -1,6 +1,7 @@
 package plans
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"maps"
@@ -28,56 +29,76 @@ type Edit struct {
 
 // RuleEdit is a Rule in which what is nil stays as it is: in a new one, missing.
 type RuleEdit struct {
-	Name     string
-	Capacity *int64
-	Refill   *string
-	Routes   map[string]int64 // the whole table; empty but not nil: none
-	Counts   *Counts
-	Failure  *Failure
-	Refund   *Refund
+	Name     string  `json:"name"`
+	Capacity *int64  `json:"capacity"`
+	Refill   *string `json:"refill"`
+	// Routes is the whole table; empty but not nil: none.
+	Routes  map[string]int64 `json:"routes"`
+	Counts  *Counts          `json:"counts"`
+	Failure *Failure         `json:"failure"`
+	Refund  *Refund          `json:"refund"`
 }
 
 // PlanEdit is a Plan in which what is nil stays as it is.
 type PlanEdit struct {
-	Name  string
-	Rules []string
+	Name  string   `json:"name"`
+	Rules []string `json:"rules"`
 }
 
 // KeyEdit is a Key in which what is nil stays as it is.
 type KeyEdit struct {
-	SHA256    Digest
-	Name      *string
-	Plan      *string
-	Overrides []Override // all of them; empty but not nil: none
-	State     *State
+	SHA256 Digest  `json:"sha256"`
+	Name   *string `json:"name"`
+	Plan   *string `json:"plan"`
+	// Overrides are all of them; empty but not nil: none.
+	Overrides []Override `json:"overrides"`
+	State     *State     `json:"state"`
 }
 
 // Errors of an edit, beside Faults.
 var (
+	// ErrExists: another row of that name. One that is the same already is none.
 	ErrExists = errors.New("exists already")
 	ErrNoRow  = errors.New("does not exist")
 )
 
 // Apply makes the edit in d, whose slices are replaced, not written into. Whether
-// the result is right, Compile says.
+// the result is right, Compile says. Made twice it is as if made once, but that a
+// row can be deleted only once.
 func (e *Edit) Apply(d *Definition) (err error) {
 	kind, name, err := e.Row()
 	if err != nil {
 		return err
 	}
+	after := *d
 	switch kind {
 	case KindRule:
-		d.Rules, err = edited(d.Rules, e.Action, d.unread(kind, name), func(r *Rule) bool { return r.Name == name }, e.Rule.lay)
+		after.Rules, err = edited(d.Rules, e.Action, d.unread(kind, name), func(r *Rule) bool { return r.Name == name }, e.Rule.lay)
 	case KindPlan:
-		d.Plans, err = edited(d.Plans, e.Action, d.unread(kind, name), func(p *Plan) bool { return p.Name == name }, e.Plan.lay)
+		after.Plans, err = edited(d.Plans, e.Action, d.unread(kind, name), func(p *Plan) bool { return p.Name == name }, e.Plan.lay)
 	case KindKey:
-		d.Keys, err = edited(d.Keys, e.Action, d.unread(kind, name), func(k *Key) bool { return k.SHA256 == e.Key.SHA256 }, e.Key.lay)
+		after.Keys, err = edited(d.Keys, e.Action, d.unread(kind, name), func(k *Key) bool { return k.SHA256 == e.Key.SHA256 }, e.Key.lay)
+	}
+	if errors.Is(err, ErrExists) && e.made(d) {
+		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("%s %s: %w", kind, name, err)
 	}
-	d.Unread = slices.DeleteFunc(slices.Clone(d.Unread), func(u Unread) bool { return u.Kind == kind && u.Name == name })
+	after.Unread = slices.DeleteFunc(slices.Clone(d.Unread), func(u Unread) bool { return u.Kind == kind && u.Name == name })
+	*d = after
 	return nil
+}
+
+// made reports whether the row that a Create would make is there.
+func (e *Edit) made(d *Definition) bool {
+	var alone Definition
+	if e.Apply(&alone) != nil {
+		return false
+	}
+	kind, name, _ := e.Row()
+	id := rowID{kind, name}
+	return bytes.Equal(rowsOf(&alone)[id], rowsOf(d)[id])
 }
 
 // Row is what the edit is of. Faults where it is of none, or of several.

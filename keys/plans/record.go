@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"slices"
 	"time"
 )
@@ -33,6 +34,21 @@ func (a Author) Check() error {
 	}
 	return bad.err()
 }
+
+// Order is a change of limits that somebody asks for.
+type Order struct {
+	Author
+	At time.Time
+	// DryRun: say what would change, and change nothing.
+	DryRun bool
+	// Edit changes a Definition; rows that it leaves alone must not be written into.
+	// Its errors end the change.
+	Edit func(*Definition) error
+}
+
+// ErrNewer: the limits are kept by a newer guardd. They can be read; a change by
+// this one could lose what it does not know.
+var ErrNewer = errors.New("the limits are kept by a newer guardd: change them with that one")
 
 // Record is what one change did to one row.
 type Record struct {
