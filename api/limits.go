@@ -97,6 +97,12 @@ func limitsProblem(err error) *client.Problem {
 		return problem(client.ProblemConflict, http.StatusConflict, "Request id used twice",
 			"The request_id was used within the last 10 minutes for another request. Make a fresh one per take.",
 			client.FieldError{Field: "request_id", Reason: "conflict"})
+	case errors.Is(err, plans.ErrExists):
+		return problem(client.ProblemExists, http.StatusConflict, "Exists already", "There is another row of that name: change it, or delete it first.")
+	case errors.Is(err, plans.ErrNoRow):
+		return problem(client.ProblemNoRow, http.StatusNotFound, "Does not exist", "There is no row of that name.")
+	case errors.Is(err, plans.ErrNewer):
+		return problem(client.ProblemNewer, http.StatusConflict, "Kept by a newer guardd", "A change by this version could lose what it does not know.")
 	case errors.Is(err, plans.ErrStore):
 		return problemStore()
 	}

@@ -29,6 +29,8 @@ type OperatorsConfig struct {
 	Desk *operate.Desk
 	// Limits explains plan limits; nil: there are none.
 	Limits LimitsExplainer
+	// LimitsStore is where plan limits are kept; nil: in no database.
+	LimitsStore LimitsStore
 	// Keys are those that services have, too; the ones without a role may
 	// nothing here.
 	Keys []Key
@@ -71,6 +73,7 @@ func serveOperators(r chi.Router, c *OperatorsConfig) {
 		r.Post(RouteReload, told(s, RoleOperate, s.desk.Reload))
 		r.Get(RouteAudit, asked(s, s.audit, "realm", "before", "limit"))
 		r.Post(RouteLimitsExplain, told(s, RoleRead, s.explainLimits(c.Limits)))
+		s.serveLimits(r, c.LimitsStore)
 	})
 }
 

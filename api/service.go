@@ -74,7 +74,8 @@ const (
 // Routes lists every name that Observer.Answered is given.
 var Routes = []string{RouteAttempts, RouteOutcomes, RouteRevoke, RouteOpenAPI, RouteTake, RouteSettle, RouteCheck, RouteRange, RoutePublicRange,
 	RoutePage, RouteImage, RouteAudio, RoutePow, RouteAnswer, RouteSend, RouteWorker,
-	RouteExplain, RouteClear, RouteLists, RoutePosture, RouteReload, RouteAudit, RouteLimitsExplain, RouteOther}
+	RouteExplain, RouteClear, RouteLists, RoutePosture, RouteReload, RouteAudit, RouteLimitsExplain,
+	RouteLimits, RouteLimitsRules, RouteLimitsPlans, RouteLimitsKeys, RouteLimitsChanges, RouteOther}
 
 // MaxBody is the largest request body in bytes; a larger one is answered 413.
 const MaxBody = 64 << 10

@@ -20,6 +20,10 @@ const (
 	ProblemNoCorpus     = "no-corpus"              // 404, no corpus of that kind is configured
 	ProblemNoRange      = "no-range"               // 404, the corpus cannot serve that range
 	ProblemUnknownRule  = "unknown-rule"           // 404, of plan limits
+	ProblemNoLimits     = "no-limits-database"     // 404, plan limits are in a file, or there are none
+	ProblemNoRow        = "unknown-row"            // 404, of the database of plan limits
+	ProblemExists       = "row-exists"             // 409, in the database of plan limits
+	ProblemNewer        = "newer-guardd"           // 409, keeps that database
 	ProblemMethod       = "method-not-allowed"     // 405
 	ProblemTimeout      = "request-timeout"        // 408
 	ProblemConflict     = "request-id-conflict"    // 409

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"context"
 	"time"
 
+	"github.com/guardd/guardd/api"
 	"github.com/guardd/guardd/keys/plandb"
 	"github.com/guardd/guardd/keys/plans"
 )
@@ -59,4 +61,26 @@ func (s *server) swapLimits(b *plans.Book, bad plans.Faults) {
 	}
 	rules, ps, ks := b.Sizes()
 	s.log.Info("plan limits in force", "version", b.Version(), "rules", rules, "plans", ps, "keys", ks, "bad", len(bad))
+}
+
+// limitsDesk is the database as operators change it here: this instance has the
+// change before they ask it again.
+type limitsDesk struct {
+	*plandb.DB
+	follower *plandb.Follower
+}
+
+// Change is DB's.
+func (d *limitsDesk) Change(ctx context.Context, o plans.Order) ([]plans.Record, error) {
+	records, err := d.DB.Change(ctx, o)
+	d.follower.Refresh()
+	return records, err
+}
+
+// limitsStore is nil where there is no database.
+func (s *server) limitsStore() api.LimitsStore {
+	if s.limitsDB == nil {
+		return nil
+	}
+	return &limitsDesk{s.limitsDB, s.follower}
 }

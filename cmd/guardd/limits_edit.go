@@ -2,9 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
-	"crypto/sha256"
-	"encoding/base64"
 	"errors"
 	"flag"
 	"fmt"
@@ -200,15 +197,8 @@ func (r *rowFlags) identify(c *limitsCall, e *rowEdit, action plans.Action, name
 	case r.sum:
 		return "", nil
 	}
-	key = "gk_" + base64.RawURLEncoding.EncodeToString(random(32))
-	r.key.SHA256 = sha256.Sum256([]byte(key))
+	key, r.key.SHA256 = plans.NewKey()
 	return key, nil
-}
-
-func random(n int) []byte {
-	b := make([]byte, n)
-	rand.Read(b) // never fails
-	return b
 }
 
 // rowEdit is an Edit whose key may be known by its operators' name only.

@@ -1,6 +1,9 @@
 package plans
 
 import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
 	"fmt"
 )
@@ -49,6 +52,15 @@ type Override struct {
 	Rule     string `yaml:"rule" json:"rule"`
 	Capacity *int64 `yaml:"capacity,omitempty" json:"capacity,omitempty"`
 	Refill   string `yaml:"refill,omitempty" json:"refill,omitempty"`
+}
+
+// NewKey makes up a key that nobody guesses, of 256 bits. Nobody keeps it but who
+// is told.
+func NewKey() (key string, sum Digest) {
+	b := make([]byte, 32)
+	rand.Read(b) // never fails
+	key = "gk_" + base64.RawURLEncoding.EncodeToString(b)
+	return key, sha256.Sum256([]byte(key))
 }
 
 // Digest is a SHA-256, in text 64 hex digits.
