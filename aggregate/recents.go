@@ -65,30 +65,31 @@ func NewRecents(c RecentsConfig) *Recents {
 // Add keeps events of one realm. After an error some may be kept: they can be
 // added again, Find returns each once.
 func (r *Recents) Add(ctx context.Context, realm string, events []Event) error {
-	var values [][]byte
-	n := 0
-	put := func() error {
-		err := r.c.Streams.Append(ctx, keys.Recents(realm), values, r.c.Keep, r.c.For.Microseconds())
-		values, n = values[:0], 0
-		return err
-	}
+	values := make([][]byte, len(events))
 	for i := range events {
-		b, err := events[i].AppendTo(nil)
-		if err != nil {
+		var err error
+		if values[i], err = events[i].AppendTo(nil); err != nil {
 			return fmt.Errorf("event %s: %w", events[i].ID, err)
 		}
-		// A part at a time: a store does nothing else meanwhile.
-		if len(values) == recentsPart || n+len(b) > recentsBytes && n > 0 {
-			if err := put(); err != nil {
-				return err
-			}
+	}
+	return r.add(ctx, realm, values)
+}
+
+// add is Add of events as they travel. It writes a part at a time, because a store
+// does nothing else meanwhile.
+func (r *Recents) add(ctx context.Context, realm string, values [][]byte) error {
+	for len(values) > 0 {
+		n, bytes := 0, 0
+		for n < min(len(values), recentsPart) && (n == 0 || bytes+len(values[n]) <= recentsBytes) {
+			bytes += len(values[n])
+			n++
 		}
-		values, n = append(values, b), n+len(b)
+		if err := r.c.Streams.Append(ctx, keys.Recents(realm), values[:n], r.c.Keep, r.c.For.Microseconds()); err != nil {
+			return err
+		}
+		values = values[n:]
 	}
-	if len(values) == 0 {
-		return nil
-	}
-	return put()
+	return nil
 }
 
 // How much one call to the store writes or reads: a fraction of a millisecond.

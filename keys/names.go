@@ -140,6 +140,10 @@ func prefixText(p netip.Prefix) string {
 // slot of its own in a Redis Cluster.
 func Recents(realm string) string { return "gd:{" + realm + "/recents}:stream" }
 
+// Learned is a document of what was learned of a realm over days, so that it
+// outlives whoever learned it.
+func Learned(realm, what string) string { return "gd:{" + realm + "/learned}:" + what }
+
 // PlanKeys names the keys of one caller of a general API: all in one slot of a
 // Redis Cluster, so that a take of several rules is one step.
 type PlanKeys struct{ prefix string }

@@ -1,0 +1,332 @@
+package aggregate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"net/netip"
+	"strconv"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/guardd/guardd/keys"
+)
+
+// What outlives a reader, as documents of its realm:
+//
+//	read   which events were read, by instance, and are among the recent ones
+//	watch  the Watch's state
+//	k0...  the sizes of addresses, in sizeParts parts
+const (
+	docRead  = "read"
+	docWatch = "watch"
+	docSizes = "k"
+)
+
+// How long they do: longer than what is in them counts.
+const (
+	readKept  = 8 * keys.Day
+	watchKept = 40 * keys.Day
+	sizesKept = 8 * keys.Day
+)
+
+// How long a reader waits for the store when it begins, and in all when it ends.
+const (
+	beginWait = 5 * time.Second
+	closeWait = 5 * time.Second
+)
+
+// begin makes a realm of what was learned before. whole says that the log is read
+// from its first message on.
+func (r *reader) begin(name string, whole bool) (*realm, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), beginWait)
+	defer cancel()
+	fail := func(err error) (*realm, error) {
+		r.a.failed(opLoad, err)
+		return nil, fmt.Errorf("what was learned of %s: %w", name, err)
+	}
+	x := newRealm(name)
+	read, err := r.a.c.Store.Get(ctx, keys.Learned(name, docRead))
+	if err != nil {
+		return fail(err)
+	}
+	x.known = whole || read != nil
+	if read != nil {
+		if err := json.Unmarshal(read, &x.before); err != nil {
+			r.a.failed(opLoad, err) // it is written anew
+			x.before, x.known = nil, whole
+		}
+		maps.Copy(x.read, x.before)
+	}
+	if r.a.c.Watch != nil {
+		state, err := r.a.c.Store.Get(ctx, keys.Learned(name, docWatch))
+		if err != nil {
+			return fail(err)
+		}
+		x.watch = r.a.c.Watch(name, state)
+	}
+	return x, nil
+}
+
+// flushing writes what was learned until the partition goes, and then all of it.
+func (r *reader) flushing() {
+	tick := time.NewTicker(r.a.c.Flush)
+	defer tick.Stop()
+	saved := time.Now()
+	ctx := context.Background()
+	for {
+		select {
+		case <-tick.C:
+			watch := time.Since(saved) >= r.a.c.Save/5
+			if watch {
+				saved = time.Now()
+			}
+			r.flush(ctx, r.parts(), watch)
+		case <-r.wake:
+			ctx, cancel := context.WithTimeout(ctx, closeWait)
+			defer cancel()
+			r.flush(ctx, sizeParts, true)
+			return
+		}
+	}
+}
+
+// parts is how many parts of what is learned over days are written at a tick, so
+// that all are once in Save.
+func (r *reader) parts() int {
+	return int(sizeParts*r.a.c.Flush/r.a.c.Save) + 1
+}
+
+func (r *reader) flush(ctx context.Context, parts int, watch bool) {
+	r.mu.Lock()
+	realms := make([]*realm, 0, len(r.realms))
+	for _, x := range r.realms {
+		realms = append(realms, x)
+	}
+	r.mu.Unlock()
+	for _, x := range realms {
+		r.flushRealm(ctx, x, parts, watch)
+	}
+}
+
+// flushRealm writes what is to be written of a realm. What fails is written at the
+// next tick, or later.
+func (r *reader) flushRealm(ctx context.Context, x *realm, parts int, watch bool) {
+	shards, ok := r.a.c.Shards(x.name)
+	if !ok {
+		return
+	}
+	r.mu.Lock()
+	t := x.todo
+	x.todo = newTodo()
+	x.todo.bytes = t.bytes // until they are written
+	if watch && x.watch != nil {
+		t.state = x.watch.State()
+	}
+	r.mu.Unlock()
+	spaces := keys.NewSpaces(x.name, shards)
+
+	r.recents(ctx, x, &t)
+	r.control(ctx, x, spaces, &t)
+	r.findings(ctx, x, &t)
+	r.ks(ctx, spaces, &t)
+	if len(t.state) > 0 {
+		if err := r.put(ctx, keys.Learned(x.name, docWatch), t.state, watchKept); err != nil {
+			r.a.failed(opSave, err)
+		}
+	}
+	r.mu.Lock()
+	x.again(&t)
+	r.mu.Unlock()
+	if x.loaded < sizeParts {
+		r.load(ctx, x)
+	} else {
+		r.save(ctx, x, parts)
+	}
+}
+
+func (r *reader) put(ctx context.Context, key string, value []byte, ttl int64) error {
+	_, err := keys.Change(ctx, r.a.c.Store, key, func(was []byte) ([]byte, int64, bool, error) {
+		return value, ttl, true, nil
+	})
+	return err
+}
+
+// recents keeps the events of late, and then takes note of how far they go: a
+// successor that reads them again does not keep them again.
+func (r *reader) recents(ctx context.Context, x *realm, t *todo) {
+	if len(t.upto) == 0 {
+		return
+	}
+	if len(t.recents) > 0 {
+		if err := r.a.c.Recents.add(ctx, x.name, t.recents); err != nil {
+			r.a.failed(opRecents, err)
+			return
+		}
+	}
+	r.mu.Lock()
+	x.todo.bytes -= t.bytes
+	for name, n := range t.upto {
+		x.read[name] = n
+	}
+	if len(x.read) > 2*instancesKept { // those of before that have not been heard of
+		maps.DeleteFunc(x.read, func(name string, _ uint64) bool { return x.instances[name] == nil })
+	}
+	b, err := json.Marshal(x.read)
+	r.mu.Unlock()
+	t.recents, t.upto, t.bytes = nil, nil, 0
+	if err == nil {
+		err = r.put(ctx, keys.Learned(x.name, docRead), b, readKept)
+	}
+	if err != nil {
+		r.a.failed(opSave, err)
+	}
+}
+
+// control sets what the Watch wants to be set, unless another has read further.
+func (r *reader) control(ctx context.Context, x *realm, spaces keys.Spaces, t *todo) {
+	if t.control == nil {
+		return
+	}
+	set, err := spaces.SetControl(ctx, r.a.c.Store, t.control, r.a.now())
+	if err != nil {
+		r.a.failed(opControl, err)
+		if errors.Is(err, keys.ErrAsk) || errors.Is(err, keys.ErrSubBucket) {
+			t.control = nil // it can never be set
+		}
+		return
+	}
+	t.control = nil
+	if !set {
+		r.mu.Lock()
+		x.stats.Stale++
+		r.mu.Unlock()
+	}
+}
+
+func (r *reader) findings(ctx context.Context, x *realm, t *todo) {
+	if len(t.findings) == 0 {
+		return
+	}
+	var msgs []Message
+	for _, f := range t.findings {
+		msgs = append(msgs, Message{Key: x.name, Value: f})
+	}
+	if err := r.a.c.Bus.Publish(ctx, TopicFindings, msgs); err != nil {
+		r.a.failed(opFindings, err)
+		return
+	}
+	t.findings = nil
+}
+
+// ks writes the sizes of addresses, in every shard.
+func (r *reader) ks(ctx context.Context, spaces keys.Spaces, t *todo) {
+	now := r.a.now()
+	for p, l := range t.k {
+		ttl := max(l.until-now, keys.Second)
+		if err := spaces.Put(ctx, r.a.c.Store, func(s keys.Space) string { return s.K(p) }, keys.EncodeK(l.k, l.until), ttl); err != nil {
+			r.a.failed(opSizes, err)
+			return
+		}
+		delete(t.k, p)
+	}
+}
+
+func newTodo() todo { return todo{upto: map[string]uint64{}, k: map[netip.Prefix]learned{}} }
+
+// again puts what could not be written before what has come since.
+func (x *realm) again(t *todo) {
+	x.todo.recents = append(t.recents, x.todo.recents...)
+	for name, n := range t.upto {
+		x.todo.upto[name] = max(x.todo.upto[name], n)
+	}
+	if x.todo.control == nil {
+		x.todo.control = t.control
+	}
+	x.todo.findings = append(t.findings, x.todo.findings...)
+	for p, l := range t.k {
+		if _, newer := x.todo.k[p]; !newer {
+			x.todo.k[p] = l
+		}
+	}
+}
+
+func sizesKey(realm string, part int) string {
+	return keys.Learned(realm, docSizes+strconv.Itoa(part))
+}
+
+// load reads what was learned of the sizes of addresses before. Until all of it is
+// there no size is written: it would be too small.
+func (r *reader) load(ctx context.Context, x *realm) {
+	for x.loaded < sizeParts {
+		doc, err := r.a.c.Store.Get(ctx, sizesKey(x.name, x.loaded))
+		if err != nil {
+			r.a.failed(opLoad, err)
+			return
+		}
+		r.mu.Lock()
+		r.merge(x, x.loaded, doc)
+		x.loaded++
+		r.mu.Unlock()
+	}
+}
+
+// merge takes over a part as it is stored.
+func (r *reader) merge(x *realm, part int, doc []byte) {
+	if err := x.sizes.merge(doc); err != nil {
+		r.a.failed(opLoad, err) // it is written anew
+	}
+	x.stored[part] = digest(doc)
+}
+
+// save writes the next parts that have changed. Whatever another has written
+// meanwhile is taken over first: without Kafka each instance learns of its own
+// events only, and the parts are what they have in common.
+func (r *reader) save(ctx context.Context, x *realm, parts int) {
+	for range parts {
+		part := x.saves
+		r.mu.Lock()
+		changed := x.sizes.parts[part].changed
+		r.mu.Unlock()
+		if changed {
+			if err := r.savePart(ctx, x, part); err != nil {
+				r.a.failed(opSave, err)
+				return
+			}
+		}
+		x.saves = (part + 1) % sizeParts
+	}
+	r.mu.Lock()
+	x.sizes.forgetWritten(r.a.now())
+	r.mu.Unlock()
+}
+
+func (r *reader) savePart(ctx context.Context, x *realm, part int) error {
+	var is []byte
+	_, err := keys.Change(ctx, r.a.c.Store, sizesKey(x.name, part), func(was []byte) ([]byte, int64, bool, error) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if digest(was) != x.stored[part] {
+			r.merge(x, part, was)
+		}
+		is = x.sizes.encode(part, r.a.now())
+		return is, sizesKept, len(is) > 0 || len(was) > 0, nil
+	})
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err != nil {
+		x.sizes.parts[part].changed = true
+		return err
+	}
+	x.stored[part] = digest(is)
+	return nil
+}
+
+func digest(b []byte) uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write(b)
+	return h.Sum64()
+}

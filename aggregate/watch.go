@@ -1,0 +1,30 @@
+package aggregate
+
+import (
+	"github.com/guardd/guardd/aggregate/detect"
+	"github.com/guardd/guardd/keys"
+)
+
+// Watch looks for attacks on one realm. It is told everything in one goroutine,
+// by the time of the events: it needs no clock, no bus and no store, and told the
+// same again after a restart it comes to the same.
+type Watch interface {
+	// See is told of every login that was classed, before the bin that it counts
+	// in, which for one that comes late is none.
+	See(s *detect.Sight)
+	// Bin is told of every bin when it is complete, in order. Where one is missing
+	// nothing is known of that time. After a restart the first ones may be older
+	// than what State was of.
+	Bin(b *detect.Bin) Act
+	// State is all that a successor needs, as a document (keys.MaxDocument).
+	State() []byte
+}
+
+// Act is what a Watch has the aggregator do.
+type Act struct {
+	// Control is what is to be set of the realm; nil leaves it as it is. Its Epoch
+	// is the end of the bin. It lapses unless it is set again.
+	Control *keys.Control
+	// Findings are published, one message each.
+	Findings [][]byte
+}
