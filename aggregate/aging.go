@@ -17,16 +17,17 @@ func (a *aging) turn(now int64) {
 	switch past := now - a.began; {
 	case past >= 2*a.span:
 		a.old, a.young, a.began = counts{}, counts{}, now
-	case past >= a.span || a.young.n >= a.room:
-		if past < a.span {
-			a.overfull++
-		}
+	case past >= a.span:
+		a.old, a.young, a.began = a.young, counts{}, a.began+a.span
+	case a.young.n >= a.room:
 		a.old, a.young, a.began = a.young, counts{}, now
+		a.overfull++
 	}
 }
 
 // get is how often f was added.
-func (a *aging) get(f uint64) uint32 {
+func (a *aging) get(now int64, f uint64) uint32 {
+	a.turn(now)
 	if n := a.young.get(f); n > 0 {
 		return n
 	}
@@ -35,15 +36,14 @@ func (a *aging) get(f uint64) uint32 {
 
 // add counts f once more, for a span from now on. It returns the count of before.
 func (a *aging) add(now int64, f uint64) (before uint32) {
-	before = a.get(f)
-	a.turn(now)
+	before = a.get(now, f)
 	a.young.set(f, min(before+1, maxCount))
 	return before
 }
 
 // forget forgets f, and returns its count.
-func (a *aging) forget(f uint64) uint32 {
-	n := a.get(f)
+func (a *aging) forget(now int64, f uint64) uint32 {
+	n := a.get(now, f)
 	a.young.unset(f)
 	a.old.unset(f)
 	return n

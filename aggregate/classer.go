@@ -79,11 +79,11 @@ func (c *classer) attempt(e *Event, out *classed, at int64, account uint64, stra
 			out.taken = 1
 		}
 		if e.Proof != "" {
-			out.solved = int(c.asked.forget(visitor))
+			out.solved = int(c.asked.forget(at, visitor))
 		}
 		// A tag that failed under yesterday's key is the same under today's.
 		if before := tagOf(e.TagPrev); before != 0 && e.Tag != "" {
-			if c.failures.get(fingerprint(account, before)) > 0 {
+			if c.failures.get(at, fingerprint(account, before)) > 0 {
 				c.failures.add(at, fingerprint(account, tagOf(e.Tag)))
 			}
 		}
@@ -101,7 +101,7 @@ func (c *classer) attempt(e *Event, out *classed, at int64, account uint64, stra
 func (c *classer) outcome(e *Event, out *classed, at int64, account uint64, stranger bool) {
 	o, _ := keys.ParseOutcome(e.Outcome)
 	attempt := fingerprint(hashOf(e.Attempt))
-	followed := c.pending.get(attempt) > 0
+	followed := c.pending.get(at, attempt) > 0
 	if o.GivesBack() && stranger && !followed {
 		out.given = 1
 	}

@@ -1,0 +1,137 @@
+package aggregate
+
+import (
+	"testing"
+
+	"github.com/guardd/guardd/keys"
+)
+
+// TestClassesOfEvents is the score sheet of what counts as what. Every line is one
+// event of one realm, in order.
+func TestClassesOfEvents(t *testing.T) {
+	const s, minute, hour = keys.Second, 60 * keys.Second, 3600 * keys.Second
+	c := newClasser()
+	attempt := func(account, action string, more ...func(*Event)) Event {
+		e := Event{Kind: KindAttempt, Flow: login, Account: account, Action: action}
+		for _, f := range more {
+			f(&e)
+		}
+		return e
+	}
+	outcome := func(account, outcome string, more ...func(*Event)) Event {
+		e := Event{Kind: KindOutcome, Flow: login, Account: account, Outcome: outcome}
+		for _, f := range more {
+			f(&e)
+		}
+		return e
+	}
+	known, familiar := func(e *Event) { e.KnownDevice = true }, func(e *Event) { e.Familiar = true }
+	tag := func(tag, before string) func(*Event) { return func(e *Event) { e.Tag, e.TagPrev = tag, before } }
+	proof := func(e *Event) { e.Proof = "captcha" }
+	of := func(attempt string) func(*Event) { return func(e *Event) { e.Attempt = attempt } }
+	at := int64(1_800_000_000) * s
+	for i, step := range []struct {
+		later int64
+		e     Event
+		ip    string
+		want  string // class, solved, taken, given, not checked: what is not 0
+	}{
+		// Successes, once an hour an account.
+		{0, outcome("a", "success"), "192.0.2.1", "success given"},
+		{minute, outcome("a", "success", known), "192.0.2.1", ""},
+		{0, outcome("b", "success", known), "192.0.2.1", "success"},
+		{hour, outcome("a", "success", familiar), "198.51.100.1", "success"},
+		{0, outcome("a", "success", func(e *Event) { e.Duplicate = true }), "192.0.2.1", ""},
+		{0, outcome("c", "success", func(e *Event) { e.Expired = true }), "192.0.2.1", ""},
+		{0, outcome("c", "success", func(e *Event) { e.Flow = "otp" }), "192.0.2.1", ""},
+
+		// Failures: where the account is at home they are warm.
+		{0, outcome("a", "failure"), "192.0.2.1", "cold"},
+		{0, outcome("a", "failure", known), "192.0.2.1", "warm"},
+		{0, outcome("a", "failure", familiar), "192.0.2.1", "warm"},
+		{0, outcome("nobody", "unknown_account"), "192.0.2.1", "cold unknown"},
+		{0, outcome("a", "abandoned"), "192.0.2.1", "cold"},
+		{0, outcome("a", "not_checked"), "192.0.2.1", "given unchecked"},
+		{0, outcome("a", "denied_by_policy"), "192.0.2.1", "given"},
+
+		// The same password again is no guess, from wherever it comes.
+		{0, outcome("a", "failure", tag("01", "")), "192.0.2.1", "cold"},
+		{hour, outcome("a", "failure", tag("01", "")), "203.0.113.9", "repeat"},
+		{0, outcome("a", "failure", tag("02", "")), "192.0.2.1", "cold"},
+		{0, outcome("b", "failure", tag("01", "")), "192.0.2.1", "cold"},
+		{23 * hour, outcome("a", "failure", tag("02", ""), known), "192.0.2.1", "repeat"},
+		// After midnight it has another tag, and the attempt says what it was before.
+		{0, attempt("b", "allow", tag("11", "01")), "192.0.2.1", "taken"},
+		{0, outcome("b", "failure", tag("11", "")), "192.0.2.1", "repeat"},
+		{0, attempt("b", "allow", tag("12", "09")), "192.0.2.1", "taken"},
+		{0, outcome("b", "failure", tag("12", "")), "192.0.2.1", "cold"},
+		{3 * 24 * hour, outcome("a", "failure", tag("02", "")), "192.0.2.1", "cold"},
+
+		// Who is asked and goes on has solved what was asked, from wherever in the
+		// network; who was never asked solves nothing.
+		{0, attempt("a", "captcha"), "192.0.2.1", "unsolved"},
+		{0, attempt("a", "delay"), "192.0.2.1", "unsolved"},
+		{0, attempt("a", "allow", proof), "198.51.100.1", "taken"},
+		{minute, attempt("a", "allow", proof), "192.0.2.99", "solved2 taken"},
+		{0, attempt("a", "allow", proof), "192.0.2.99", "taken"},
+		{0, attempt("d", "verify"), "192.0.2.1", "unsolved"},
+		{50 * minute, attempt("d", "allow", proof), "192.0.2.1", "taken"}, // no challenge lives so long
+		{0, attempt("a", "captcha", known), "192.0.2.1", ""},
+		{0, attempt("a", "captcha", familiar), "192.0.2.1", ""},
+		{0, attempt("a", "allow", familiar), "192.0.2.1", ""},
+		{0, attempt("a", "deny"), "192.0.2.1", ""}, // an operator has seen to it
+
+		// A second factor: the password was right, and its token came back once.
+		{0, attempt("e", "allow", of("x")), "192.0.2.1", "taken"},
+		{0, outcome("e", "second_factor_pending", of("x")), "192.0.2.1", "given"},
+		{0, outcome("e", "success", of("x")), "192.0.2.1", "success"},
+		{0, outcome("f", "second_factor_pending", of("y")), "192.0.2.1", "given"},
+		{0, outcome("f", "failure", of("y")), "192.0.2.1", ""},
+		{0, outcome("f", "failure", of("z")), "192.0.2.1", "cold"},
+	} {
+		at += step.later
+		out := c.class(&step.e, at, accountHash(step.e.Account), address(step.ip))
+		got := ""
+		add := func(yes bool, word string) {
+			if yes && got != "" {
+				got += " "
+			}
+			if yes {
+				got += word
+			}
+		}
+		add(out.counts, out.sight.Class.String())
+		add(out.sight.Unknown, "unknown")
+		add(out.solved == 2, "solved2")
+		add(out.taken > 0, "taken")
+		add(out.given > 0, "given")
+		add(out.notCheck > 0, "unchecked")
+		if got != step.want || out.solved != 0 && out.solved != 2 {
+			t.Errorf("step %d: %+v counts as %q, not %q", i, step.e, got, step.want)
+		}
+		if out.counts && (out.sight.At != at || out.sight.Source != address(step.ip).Counted() || out.sight.Wide != address(step.ip).Wide() || out.sight.Tag != step.e.Tag) {
+			t.Errorf("step %d: seen as %+v", i, out.sight)
+		}
+	}
+}
+
+// Accounts' hours do not begin together: of many that sign in all the time, none
+// of a day's seconds sees more than a few counted.
+func TestSuccessesOfAnHourAreSpreadOverIt(t *testing.T) {
+	c, bySecond := newClasser(), map[int64]int{}
+	all := 0
+	for at := int64(1_800_000_000) * keys.Second; at < 1_800_010_800*keys.Second; at += 10 * keys.Second {
+		for account := range uint64(360) {
+			if !c.signedIn(at, fingerprint(account)) {
+				bySecond[at]++
+				all++
+			}
+		}
+		if at > 1_800_000_000*keys.Second && bySecond[at] > 12 {
+			t.Errorf("%d accounts are counted at once", bySecond[at])
+		}
+	}
+	if all < 3*360 || all > 4*360 {
+		t.Errorf("360 accounts count %d times in three hours", all)
+	}
+}
