@@ -172,7 +172,7 @@ func (r *reader) mark(at, offset int64) {
 		r.marks = append(r.marks, mark{at, offset})
 	}
 	oldest := r.marks[len(r.marks)-1].at - r.a.c.Window.Microseconds()
-	for len(r.marks) > 1 && r.marks[1].at <= oldest {
+	for len(r.marks) > 1 && r.marks[0].at+markEvery <= oldest {
 		r.marks = r.marks[1:]
 	}
 	r.behind.Store(r.marks[0].offset)

@@ -258,8 +258,7 @@ func sizesKey(realm string, part int) string {
 	return keys.Learned(realm, docSizes+strconv.Itoa(part))
 }
 
-// load reads what was learned of the sizes of addresses before. Until all of it is
-// there no size is written: it would be too small.
+// load reads what was learned of the sizes of addresses before.
 func (r *reader) load(ctx context.Context, x *realm) {
 	for x.loaded < sizeParts {
 		doc, err := r.a.c.Store.Get(ctx, sizesKey(x.name, x.loaded))
@@ -269,7 +268,9 @@ func (r *reader) load(ctx context.Context, x *realm) {
 		}
 		r.mu.Lock()
 		r.merge(x, x.loaded, doc)
-		x.loaded++
+		if x.loaded++; x.loaded == sizeParts {
+			x.allLoaded(r.a.now())
+		}
 		r.mu.Unlock()
 	}
 }
@@ -282,22 +283,16 @@ func (r *reader) merge(x *realm, part int, doc []byte) {
 	x.stored[part] = digest(doc)
 }
 
-// save writes the next parts that have changed. Whatever another has written
-// meanwhile is taken over first: without Kafka each instance learns of its own
-// events only, and the parts are what they have in common.
+// save brings the next parts and their documents to the same. Another may have
+// written to them: without Kafka each instance learns of its own events only, and
+// the documents are what they have in common.
 func (r *reader) save(ctx context.Context, x *realm, parts int) {
 	for range parts {
-		part := x.saves
-		r.mu.Lock()
-		changed := x.sizes.parts[part].changed
-		r.mu.Unlock()
-		if changed {
-			if err := r.savePart(ctx, x, part); err != nil {
-				r.a.failed(opSave, err)
-				return
-			}
+		if err := r.savePart(ctx, x, x.saves); err != nil {
+			r.a.failed(opSave, err)
+			return
 		}
-		x.saves = (part + 1) % sizeParts
+		x.saves = (x.saves + 1) % sizeParts
 	}
 	r.mu.Lock()
 	x.sizes.forgetWritten(r.a.now())
@@ -306,14 +301,17 @@ func (r *reader) save(ctx context.Context, x *realm, parts int) {
 
 func (r *reader) savePart(ctx context.Context, x *realm, part int) error {
 	var is []byte
-	_, err := keys.Change(ctx, r.a.c.Store, sizesKey(x.name, part), func(was []byte) ([]byte, int64, bool, error) {
+	done, err := keys.Change(ctx, r.a.c.Store, sizesKey(x.name, part), func(was []byte) ([]byte, int64, bool, error) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		if digest(was) != x.stored[part] {
 			r.merge(x, part, was)
 		}
+		if !x.sizes.parts[part].changed {
+			return nil, 0, false, nil
+		}
 		is = x.sizes.encode(part, r.a.now())
-		return is, sizesKept, len(is) > 0 || len(was) > 0, nil
+		return is, sizesKept, true, nil
 	})
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -321,7 +319,9 @@ func (r *reader) savePart(ctx context.Context, x *realm, part int) error {
 		x.sizes.parts[part].changed = true
 		return err
 	}
-	x.stored[part] = digest(is)
+	if done {
+		x.stored[part] = digest(is)
+	}
 	return nil
 }
 

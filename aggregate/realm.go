@@ -34,10 +34,11 @@ type realm struct {
 	classer *classer
 	bins    bins
 	sizes   *sizes
-	loaded  int      // how many of sizes' parts have been read
-	saves   int      // the part to write next
-	stored  []uint64 // hashes of the parts as they are stored
-	watch   Watch    // nil: nobody watches
+	loaded  int                   // how many of sizes' parts have been read
+	early   map[keys.Address]bool // signed in from before they were
+	saves   int                   // the part to write next
+	stored  []uint64              // hashes of the parts as they are stored
+	watch   Watch                 // nil: nobody watches
 
 	stats RealmStats
 	todo  todo
@@ -73,7 +74,7 @@ type RealmStats struct {
 }
 
 func newRealm(name string) *realm {
-	return &realm{name: name, instances: map[string]*sequence{}, read: map[string]uint64{}, classer: newClasser(), sizes: newSizes(sizeAccounts),
+	return &realm{name: name, instances: map[string]*sequence{}, read: map[string]uint64{}, early: map[keys.Address]bool{}, classer: newClasser(), sizes: newSizes(sizeAccounts),
 		stored: make([]uint64, sizeParts), todo: newTodo()}
 }
 
@@ -84,16 +85,16 @@ func (r *realm) take(e *Event, raw []byte, now int64, keep bool) {
 		r.stats.Duplicates++
 		return
 	}
-	if e.Kind == KindEnd {
-		return
-	}
-	r.stats.Events++
 	if e.Seq > r.before[e.Instance] {
-		if keep {
+		if keep && e.Kind != KindEnd {
 			r.keep(raw)
 		}
 		r.todo.upto[e.Instance] = max(r.todo.upto[e.Instance], e.Seq)
 	}
+	if e.Kind == KindEnd {
+		return
+	}
+	r.stats.Events++
 	ahead := at > now+aheadMost
 	if ahead {
 		r.stats.Ahead++
@@ -105,13 +106,34 @@ func (r *realm) take(e *Event, raw []byte, now int64, keep bool) {
 	ip, account := keys.AddressOf(addr), accountHash(e.Account)
 	if e.Kind == KindOutcome && e.Flow == login && e.Outcome == successName && !e.Duplicate && !e.Expired {
 		r.sizes.signedIn(account, placeOf(ip), hourOf(at))
-		if r.loaded == sizeParts {
-			for _, k := range r.sizes.due(ip, now) {
-				r.todo.k[k.prefix] = k.learned
-			}
-		}
+		r.size(ip, now)
 	}
 	r.count(r.classer.class(e, at, account, ip), at)
+}
+
+// earlyMost bounds the addresses of before the sizes were read.
+const earlyMost = 1 << 14
+
+// size has the size of an address written, if that is due. It waits until all that
+// was learned before has been read: it would be too small.
+func (r *realm) size(ip keys.Address, now int64) {
+	if r.loaded < sizeParts {
+		if len(r.early) < earlyMost {
+			r.early[ip] = true
+		}
+		return
+	}
+	for _, k := range r.sizes.due(ip, now) {
+		r.todo.k[k.prefix] = k.learned
+	}
+}
+
+// allLoaded takes up what waited for that.
+func (r *realm) allLoaded(now int64) {
+	for ip := range r.early {
+		r.size(ip, now)
+	}
+	r.early = nil
 }
 
 var successName = keys.Success.String()

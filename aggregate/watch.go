@@ -9,8 +9,9 @@ import (
 // by the time of the events: it needs no clock, no bus and no store, and told the
 // same again after a restart it comes to the same.
 type Watch interface {
-	// See is told of every login that was classed, before the bin that it counts
-	// in, which for one that comes late is none.
+	// See is told of every login that was classed, before it is counted in a bin
+	// (one that comes late is in none). It may set what only it knows (NewNetwork,
+	// NewAccount), and must not keep s.
 	See(s *detect.Sight)
 	// Bin is told of every bin when it is complete, in order. Where one is missing
 	// nothing is known of that time. After a restart the first ones may be older

@@ -72,6 +72,9 @@ func decodeUntil(b []byte, now int64) bool {
 	return readDoubles(b, n[:]) && now < n[0]
 }
 
+// K reads a record of EncodeK: the k in force at now, 1 where there is none.
+func K(b []byte, now int64) int64 { return decodeK(b, now) }
+
 func decodeK(b []byte, now int64) int64 {
 	var n [2]int64
 	if !readDoubles(b, n[:]) || now >= n[1] {
