@@ -180,7 +180,13 @@ func keysKeepTheirOrder(t *testing.T, s Subject) {
 		}
 	}()
 	next, partition := map[string]int{}, map[string]int{}
-	for _, m := range take(t, r, keys*each) {
+	for left := keys * each; left > 0; {
+		m := take(t, r, 1)[0]
+		// What was read may come again, as when the bus is short of breath.
+		if slices.Contains(values(messages(m.Key, 0, next[m.Key])), string(m.Value)) {
+			continue
+		}
+		left--
 		if want := fmt.Sprintf("%s %d", m.Key, next[m.Key]); string(m.Value) != want {
 			t.Fatalf("%q came where %q was due", m.Value, want)
 		}

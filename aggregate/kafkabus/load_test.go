@@ -1,6 +1,7 @@
 package kafkabus
 
 import (
+	"context"
 	"fmt"
 	"net/netip"
 	"sync"
@@ -18,7 +19,7 @@ import (
 type load struct {
 	*aggregate.Publisher
 	made map[string]uint64 // by realm
-	stop chan struct{}
+	halt func()            // no more
 	done chan struct{}
 }
 
@@ -31,12 +32,20 @@ func startLoad(t *testing.T, b *Bus) *load {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &load{Publisher: p, made: map[string]uint64{}, stop: make(chan struct{}), done: make(chan struct{})}
+	stop := make(chan struct{})
+	l := &load{Publisher: p, made: map[string]uint64{}, halt: sync.OnceFunc(func() { close(stop) }), done: make(chan struct{})}
+	t.Cleanup(func() { // a test that failed half way
+		over, cancel := context.WithCancel(context.Background())
+		cancel()
+		l.halt()
+		<-l.done
+		_ = p.Close(over)
+	})
 	go func() {
 		defer close(l.done)
 		for {
 			select {
-			case <-l.stop:
+			case <-stop:
 				return
 			case <-time.After(10 * time.Millisecond):
 			}
@@ -81,7 +90,7 @@ func (l *load) until(ok func(aggregate.Stats) bool, since uint64) {
 // end stops the load, and waits until all of it is published.
 func (l *load) end(t *testing.T) {
 	t.Helper()
-	close(l.stop)
+	l.halt()
 	<-l.done
 	if err := l.Close(t.Context()); err != nil {
 		t.Error(err)

@@ -57,8 +57,9 @@ transaction.state.log.min.isr=1
 share.coordinator.state.topic.replication.factor=1
 share.coordinator.state.topic.min.isr=1
 group.initial.rebalance.delay.ms=0
-# A broker that was killed is let in again when its session has ended.
-broker.session.timeout.ms=2000
+# A broker that was killed is let in again when its session has ended. One that is
+# slow because the machine is must not lose its partitions.
+broker.session.timeout.ms=4000
 broker.heartbeat.interval.ms=500
 num.network.threads=1
 num.io.threads=2

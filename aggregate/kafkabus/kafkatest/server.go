@@ -132,7 +132,7 @@ func (s *Server) Restart() error {
 	if err := s.Start(); err != nil {
 		return err
 	}
-	for range 600 {
+	for range 3000 {
 		if err := s.Alive(); err != nil {
 			return err
 		}
@@ -145,7 +145,7 @@ func (s *Server) Restart() error {
 		time.Sleep(100 * time.Millisecond)
 	}
 	s.Kill()
-	return errors.New("the broker does not listen after a minute")
+	return errors.New("the broker does not listen after five minutes")
 }
 
 // Addr is host:port.
