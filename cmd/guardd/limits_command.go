@@ -26,8 +26,10 @@ const limitsUsage = `usage: guardd limits list [rules|plans|keys|changes]
        guardd limits delete rule|plan|key NAME
        guardd limits export [FILE]
        guardd limits import FILE [--merge]
+       guardd limits explain KEY [--since TIME]
 
-They work on the database that serve --limits-db follows (--limits-db, or
+explain asks a running guardd why a key was refused (guardd limits explain -h).
+The others work on the database that serve --limits-db follows (--limits-db, or
 GUARDD_LIMITS_DB): running instances have the change within a second. Whatever
 changes something says why (--reason), and --dry-run shows what it would do.
 guardd limits COMMAND -h lists its flags.
@@ -60,6 +62,9 @@ type limitsCall struct {
 
 // limitsCommand is "limits list|create|...".
 func limitsCommand(ctx context.Context, args []string, getenv env, in io.Reader, out, errOut io.Writer) int {
+	if len(args) > 0 && args[0] == "explain" {
+		return operatorCommand(ctx, "limits explain", args[1:], getenv, in, out, errOut)
+	}
 	if len(args) == 0 || limitsCommands[args[0]] == nil {
 		return wantsHelp(args, errOut, strings.TrimPrefix(strings.TrimSpace(limitsUsage), "usage: guardd "))
 	}

@@ -47,6 +47,8 @@ var operatorCommands = map[string]struct {
 	"posture": {postureUsage, (*operator).posture},
 	"reload":  {reloadUsage, (*operator).reload},
 	"audit":   {auditUsage, (*operator).audit},
+
+	"limits explain": {limitsExplainUsage, (*operator).limitsExplain},
 }
 
 // operatorCommand runs the command of that name.

@@ -201,6 +201,11 @@ func curl() {
 		}
 		switch args[0] {
 		case "-s":
+		case "-o":
+			var err error
+			if os.Stdout, err = os.Create(next()); err != nil {
+				fail("curl: %v", err)
+			}
 		case "-X":
 			method = next()
 		case "--json":
@@ -222,6 +227,19 @@ func curl() {
 			method = http.MethodPost
 		}
 	}
+	first, last := 1, 1 // as in http://host/path?[1-10]
+	if before, glob, ok := strings.Cut(url, "["); ok {
+		if _, err := fmt.Sscanf(glob, "%d-%d]", &first, &last); err != nil {
+			fail("curl: %s: %v", url, err)
+		}
+		url = before
+	}
+	for ; first <= last; first++ {
+		fetch(method, url, body, header)
+	}
+}
+
+func fetch(method, url, body string, header http.Header) {
 	req, err := http.NewRequest(method, url, strings.NewReader(body))
 	if err != nil {
 		fail("curl: %v", err)

@@ -60,7 +60,13 @@ func TestReadmeGoIsCompiledCode(t *testing.T) {
 func TestReadmeCommandsAnswerAsShown(t *testing.T) {
 	// The default policy, but that nothing refills while a slow machine is at it.
 	slow := writeFile(t, "policy.yaml", "realms: {default: {delivery: {driver: log}, flows: {login: {limits: [{tier: pair, name: burst, refill: 10/1000h}]}}}}")
-	p := startGuardd(t, "--policy", slow)
+	var limits string // those that the README shows
+	for _, yaml := range blocks(readme(t), "yaml") {
+		if strings.HasPrefix(yaml, "rules:") {
+			limits = writeFile(t, "limits.yaml", yaml)
+		}
+	}
+	p := startGuardd(t, "--policy", slow, "--limits", limits)
 	here := strings.NewReplacer("127.0.0.1:8080", strings.TrimPrefix(p.service, "http://"), "127.0.0.1:8081", strings.TrimPrefix(p.admin, "http://"))
 	dir := t.TempDir()
 	ran := 0

@@ -3,7 +3,6 @@ package plans
 import (
 	"context"
 	"encoding/hex"
-	"fmt"
 	"slices"
 	"time"
 
@@ -50,7 +49,7 @@ type Numbers struct {
 }
 
 func numbersOf(l keys.Limit) Numbers {
-	return Numbers{l.Capacity, fmt.Sprintf("%d/%s", l.Count, time.Duration(l.Period)*time.Microsecond), l}
+	return Numbers{l.Capacity, keys.FormatRefill(l.Count, time.Duration(l.Period)*time.Microsecond), l}
 }
 
 // RuleReport is one rule under one set of numbers.
