@@ -187,7 +187,7 @@ func get(t *testing.T, url string) (int, string) {
 }
 
 // curl is as much of curl as the scripts and the README use, so that they run
-// where curl is not installed: [-s] [-X METHOD] [-H HEADER]... [--json BODY] URL.
+// where curl is not installed: [-s] [-o FILE] [-X METHOD] [-H HEADER]... [--json BODY] URL[FROM-TO].
 func curl() {
 	method, body, url := "", "", ""
 	header := http.Header{}
