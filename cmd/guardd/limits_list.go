@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -74,20 +75,35 @@ func (c *limitsCall) listRows(version int64, d *plans.Definition, what string) (
 	if c.json {
 		return code, c.printJSON(a)
 	}
-	w := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
+	var rules, ps, ks, faulty [][]string
 	for _, r := range a.Rules {
-		fmt.Fprintf(w, "rule\t%s\t%d\t%s\t%s\n", r.Name, r.Capacity, r.Refill, strings.Join(extras(&r), " "))
+		rules = append(rules, []string{"rule", r.Name, fmt.Sprint(r.Capacity), r.Refill, strings.Join(extras(&r), " ")})
 	}
 	for _, p := range a.Plans {
-		fmt.Fprintf(w, "plan\t%s\t%s\n", p.Name, strings.Join(p.Rules, " "))
+		ps = append(ps, []string{"plan", p.Name, strings.Join(p.Rules, " ")})
 	}
 	for _, k := range a.Keys {
-		fmt.Fprintf(w, "key\t%s\t%s\t%s\t%s\n", k.SHA256, k.Plan, dash(k.Name), strings.Join(ownNumbers(&k), " "))
+		ks = append(ks, []string{"key", k.SHA256.String(), k.Plan, dash(k.Name), strings.Join(ownNumbers(&k), " ")})
 	}
 	for _, f := range a.Bad {
-		fmt.Fprintf(w, "bad\t%s\t%s\n", f.Field, f.Reason)
+		faulty = append(faulty, []string{"bad", f.Field, f.Reason})
 	}
-	return code, w.Flush()
+	for _, rows := range [][][]string{rules, ps, ks, faulty} {
+		printColumns(c.out, rows)
+	}
+	return code, nil
+}
+
+// printColumns prints rows under each other, each column as wide as it needs.
+func printColumns(out io.Writer, rows [][]string) {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for _, cells := range rows {
+		for len(cells) > 0 && cells[len(cells)-1] == "" {
+			cells = cells[:len(cells)-1]
+		}
+		fmt.Fprintln(w, strings.Join(cells, "\t"))
+	}
+	w.Flush()
 }
 
 // extras are what a rule has beside its numbers.
