@@ -72,7 +72,7 @@ func (g *Guard) refresh(c *challengeToken, now int64) (err error) {
 	if c.id, err = g.newID(); err != nil {
 		return err
 	}
-	c.issued, c.expires = now, now+challengeLifetime
+	c.issued, c.born, c.expires = now, max(c.born, now), now+challengeLifetime
 	switch c.rung {
 	case keys.Delay:
 		c.expires = c.notBefore() + waitLifetime
@@ -96,7 +96,7 @@ func (g *Guard) again(realm *liveRealm, c *challengeToken, second bool) (*Challe
 	}
 	fresh.second = second && c.rung == keys.Captcha
 	if c.rung == keys.Delay && now < c.expires {
-		fresh.issued, fresh.expires = c.issued, c.expires
+		fresh.issued, fresh.born, fresh.expires = c.issued, c.born, c.expires
 	}
 	return g.shownAs(realm, &fresh, g.c.Secrets.seal(forChallenge, fresh.encode())), nil
 }

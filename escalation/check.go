@@ -80,7 +80,7 @@ func (g *Guard) ask(v *visit, floor keys.Rung) (*keys.Ask, error) {
 		Request:     v.request(),
 	}
 	if v.device != nil {
-		ask.Device = keys.Device{Issued: v.device.issued, Expires: v.device.expires()}
+		ask.Device = keys.Device{Issued: v.device.born, Expires: v.device.expires()}
 	}
 	return ask, nil
 }
@@ -89,7 +89,12 @@ func (g *Guard) ask(v *visit, floor keys.Rung) (*keys.Ask, error) {
 // the size of the address. The twin knows neither, and what is told again is
 // of up to a minute ago.
 func (g *Guard) learn(ctx context.Context, v *visit, ans *keys.Answer) {
-	if ans.Degraded || ans.Replayed {
+	if ans.Replayed {
+		return
+	}
+	g.saw(ans.Now)
+	g.sawRevoked(ans.Revoked, ans.Now)
+	if ans.Degraded {
 		return
 	}
 	g.sawClock(ans.Now)
@@ -128,7 +133,7 @@ func (g *Guard) answer(v *visit, rules *keys.Rules, ans *keys.Answer) (*Verdict,
 	if r.Action == ActionAllow {
 		return r, nil
 	}
-	return r, g.challenge(v, r, &d, ans.Needed, ans.Wait)
+	return r, g.challenge(v, r, &d, ans.Needed, ans.Wait, ans.Born())
 }
 
 // guessesLeft reports whether a proof that fared like this can be shown again.
@@ -161,7 +166,7 @@ func (g *Guard) unasked(v *visit, d Decision) (*Verdict, error) {
 	if d.Action == ActionDeny {
 		return r, nil
 	}
-	return r, g.challenge(v, r, &d, keys.Captcha, 0)
+	return r, g.challenge(v, r, &d, keys.Captcha, 0, g.born(now))
 }
 
 // verdict is what all verdicts have. In shadow everybody is let through, and
@@ -183,7 +188,7 @@ func (g *Guard) verdict(v *visit, d Decision, now int64) *Verdict {
 // sealAttempt seals who guesses and what that took.
 func (g *Guard) sealAttempt(v *visit, r *Verdict, rules *keys.Rules, ans *keys.Answer) {
 	t := attemptToken{
-		scope: v.scope, id: ans.ID, account: v.account, ip: v.ip, stamp: ans.Now,
+		scope: v.scope, id: ans.ID, account: v.account, ip: v.ip, stamp: ans.Now, born: ans.Born(),
 		listed: v.listed == allowed, breached: v.a.PasswordBreached, degraded: ans.Degraded, instance: g.c.Instance,
 		familiar: ans.Familiar, ua: uaIndex(r.UAClass), tag: r.Tag,
 	}
@@ -205,13 +210,13 @@ func (g *Guard) sealAttempt(v *visit, r *Verdict, rules *keys.Rules, ans *keys.A
 // challenge seals what would make the attempt acceptable. One who comes too
 // early with a wait that is long enough gets the same ticket again: whoever
 // clicks twice does not wait twice.
-func (g *Guard) challenge(v *visit, r *Verdict, d *Decision, needed keys.Rung, wait int64) error {
+func (g *Guard) challenge(v *visit, r *Verdict, d *Decision, needed keys.Rung, wait, born int64) error {
 	now := r.Now.UnixMicro()
 	t, token := v.shown.ticket, v.a.Proof
 	if !(needed == keys.Delay && r.ProofError == ProofTooEarly && t != nil && t.wait >= wait && now < t.notBefore()) {
 		t = &challengeToken{
 			scope: v.scope, rung: needed, account: v.account, name: v.name, ip: v.ip,
-			wait: wait, returnURL: v.a.ReturnURL,
+			born: born, wait: wait, returnURL: v.a.ReturnURL,
 			work: v.realm.pow.work(needed, wait, v.flow.pace.Base, r.Posture),
 		}
 		t.second = v.shown.second && needed == keys.Captcha

@@ -302,7 +302,7 @@ func TestShadowTellsAndEnforcesNothing(t *testing.T) {
 		t.Errorf("would %v, want %v", would, want)
 	}
 	// No proof is spent.
-	p := w.g.prove(&challengeToken{scope: scope{"default", 0}, rung: keys.Captcha, id: [16]byte{1}, account: w.try(Attempt{Account: bobs, IP: home}).Account, issued: t0, expires: t0 + 1}, keys.Captcha)
+	p := w.g.prove(&challengeToken{scope: scope{"default", 0}, rung: keys.Captcha, id: [16]byte{1}, account: w.try(Attempt{Account: bobs, IP: home}).Account, issued: t0, born: t0, expires: t0 + 1}, keys.Captcha)
 	proof := w.c.Secrets.seal(forProof, p.encode())
 	for range 8 {
 		if v := w.try(Attempt{Account: bobs, IP: home, Proof: proof}); v.Would != ActionAllow {

@@ -70,7 +70,9 @@ type Guard struct {
 	c       Config
 	live    atomic.Pointer[live]
 	flood   *flood
+	began   time.Time    // whatever becomes of the machine's clock, time since then is right
 	ahead   atomic.Int64 // the store's clock less ours, microseconds
+	latest  atomic.Int64 // by the store's clock, of all that was seen or reckoned
 	answers sync.Pool
 	queue   queue
 	lane    lane
@@ -95,7 +97,7 @@ func New(c Config) (*Guard, error) {
 	if c.Rand == nil {
 		c.Rand = rand.Reader
 	}
-	g := &Guard{c: c, operators: map[string]Lists{}}
+	g := &Guard{c: c, began: time.Now(), operators: map[string]Lists{}}
 	g.answers.New = func() any { return new(keys.Answer) }
 	if c.Instance == ([8]byte{}) {
 		if _, err := io.ReadFull(c.Rand, g.c.Instance[:]); err != nil {
@@ -154,20 +156,64 @@ func (g *Guard) Revoke(ctx context.Context, realm, account string) error {
 	if err != nil {
 		return Faults{{"account", err.Error()}}
 	}
-	// Whatever the mark outlives is dead by itself: a device is the longest.
-	if _, err := g.c.Records.Revoke(ctx, r.at(a).Revoked(a), g.storeNow(), keys.DeviceLifetime); err != nil {
+	g.now()
+	if err := g.revoke(ctx, r.at(a).Revoked(a), g.latest.Load()); err != nil {
 		return fmt.Errorf("%w: %w", ErrStore, err)
 	}
 	g.notify(r, "", a, name, NoticeRevoked, g.now())
 	return nil
 }
 
+// revoke stamps key no earlier than latest: where the store's clock has stepped
+// back, what is to be revoked bears times from before that. Whatever the mark
+// outlives is dead by itself: a device is the longest.
+func (g *Guard) revoke(ctx context.Context, key string, latest int64) error {
+	stamp, err := g.c.Records.Revoke(ctx, key, g.storeNow(), keys.DeviceLifetime)
+	if ahead := latest - stamp; err == nil && ahead > 0 && ahead <= maxStep {
+		stamp, err = g.c.Records.Revoke(ctx, key, latest, keys.DeviceLifetime+ahead)
+	}
+	g.sawRevoked(stamp, g.now())
+	return err
+}
+
+// maxStep is how far a clock may have been ahead; one that was further was
+// broken, and is not believed.
+const maxStep = keys.Day
+
+// sawRevoked takes in a revocation's stamp, so that no challenge of ours is from
+// before it.
+func (g *Guard) sawRevoked(stamp, now int64) {
+	if stamp > now && stamp-now <= maxStep {
+		g.saw(stamp)
+	}
+}
+
+// born is the time that a challenge bears which is given out without asking the
+// store: now, or where its clock has stepped back the least that is after
+// everything that was seen, revocations included.
+func (g *Guard) born(now int64) int64 {
+	if l := g.latest.Load(); l > now && l-now <= maxStep {
+		return g.latest.Add(1)
+	}
+	return now
+}
+
 // now is the store's clock as far as we know it without asking.
 func (g *Guard) now() int64 {
 	if g.c.Now != nil {
-		return g.c.Now()
+		return g.saw(g.c.Now())
 	}
-	return time.Now().UnixMicro() + g.ahead.Load()
+	return g.saw(g.own() + g.ahead.Load())
+}
+
+// own is this process's clock, which never steps.
+func (g *Guard) own() int64 { return g.began.UnixMicro() + time.Since(g.began).Microseconds() }
+
+// saw remembers the latest time there was, and returns t.
+func (g *Guard) saw(t int64) int64 {
+	for l := g.latest.Load(); t > l && !g.latest.CompareAndSwap(l, t); l = g.latest.Load() {
+	}
+	return t
 }
 
 // storeNow is what a store is told: 0, its own clock, unless the time is owned.
@@ -181,4 +227,9 @@ func (g *Guard) storeNow() int64 {
 // Now is the time by the store's clock, as far as it is known without asking.
 func (g *Guard) Now() time.Time { return micros(g.now()) }
 
-func (g *Guard) sawClock(now int64) { g.ahead.Store(now - time.Now().UnixMicro()) }
+// sawClock takes in the store's clock. What it would have been by now, had it
+// not stepped back, is remembered: other instances may have seen it.
+func (g *Guard) sawClock(now int64) {
+	g.now()
+	g.ahead.Store(now - g.own())
+}

@@ -92,7 +92,7 @@ func (g *Guard) holding(t *attemptToken, realm *liveRealm, r *Report, now int64)
 	if err != nil {
 		return nil, err
 	}
-	c := &challengeToken{scope: t.scope, rung: keys.Verify, account: t.account, name: name, ip: t.ip, returnURL: r.ReturnURL}
+	c := &challengeToken{scope: t.scope, rung: keys.Verify, account: t.account, name: name, ip: t.ip, born: t.born, returnURL: r.ReturnURL}
 	if err := g.refresh(c, now); err != nil {
 		return nil, err
 	}

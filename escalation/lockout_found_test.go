@@ -35,6 +35,17 @@ var foundHistories = []struct {
 		sendAndWait(16*time.Minute), resends, sendAndWait(31*time.Minute), sendAndWait(61*time.Minute), sendAndWait(2*time.Hour+time.Minute),
 		sendAndWait(4*time.Hour+time.Minute), []move{{kind: mvStore, fault: keystest.ReplyLost}}, sendAndWait(31*time.Minute), []move{{kind: mvStore}},
 	), visit{place: 1, at: 1}},
+	// What is from before a revocation was told from what is from after it by times
+	// alone: for an hour nothing of the owner's counted.
+	{"the clock steps back over a revocation", []move{{kind: mvRevoke, place: 0}, {kind: mvClock, wait: -time.Hour}}, visit{place: 1, at: 1}},
+	{"the clock steps back, and over two revocations again", []move{
+		{kind: mvClock, wait: -time.Minute}, {kind: mvRevoke, place: 0}, {kind: mvRevoke, place: 2, at: 1},
+		{kind: mvClock, wait: -time.Hour}, {kind: mvVisit, place: 2}, {kind: mvRevoke, place: 1},
+	}, visit{place: 1, at: 1, spoiled: true}},
+	// And what had been made known in the hour before would have been known after it.
+	{"the password is changed where the clock has stepped back over the device", []move{
+		{kind: mvVisit, place: 0}, {kind: mvClock, wait: -time.Hour}, {kind: mvRevoke, place: 1, at: 1}, {kind: mvClock, wait: time.Hour},
+	}, visit{place: 1, at: 0}},
 }
 
 // resends has every code sent again that a day allows.

@@ -63,8 +63,7 @@ type history struct {
 	store     *keystest.Faulty
 	wipe      func()
 	clock     atomic.Int64
-	latest    int64 // before the clock stepped back
-	revoked   int64
+	unmade    int64 // when a revocation failed
 	legible
 	came  chan Message  // when all is done about it
 	lost  chan struct{} // a mail of an instance that was killed
@@ -392,25 +391,25 @@ func (w *history) withProof(p visit, a Attempt, proof string) *Verdict {
 	}
 }
 
-// step is the stores' clock stepping. What is from before a revocation is told
-// from what is from after it by their times alone, so a clock that steps back
-// over one has to come there again before anything counts; no history does that.
+// step is the stores' clock stepping, while each instance knows by its own how
+// late it was. A revocation that could not be made in the store is to be repeated;
+// until then no clock steps back over it.
 func (w *history) step(by time.Duration) {
-	if now := w.clock.Load() + by.Microseconds(); now > w.revoked {
-		w.latest = max(w.latest, w.clock.Load())
+	if now := w.clock.Load() + by.Microseconds(); now > w.unmade {
+		for _, g := range w.guards {
+			g.Now()
+		}
 		w.clock.Store(now)
 	}
 }
 
 // changePassword ends every device; the owner makes this browser known again.
 func (w *history) changePassword(m move) {
-	if w.clock.Load() < w.latest {
-		return // as step says: a device could be from after this
-	}
 	w.clock.Add(1000)
-	w.revoked = w.clock.Load()
 	// Where the store is gone it is to be repeated, but holds at this instance.
-	if err := w.guards[m.at].Revoke(context.Background(), "", owner); err != nil && !errors.Is(err, ErrStore) {
+	if err := w.guards[m.at].Revoke(context.Background(), "", owner); errors.Is(err, ErrStore) {
+		w.unmade = max(w.unmade, w.clock.Load())
+	} else if err != nil {
 		w.fail("revoking: %v", err)
 	}
 	w.clock.Add(1000)

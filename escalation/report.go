@@ -152,7 +152,7 @@ func (g *Guard) giving(t *attemptToken, realm *liveRealm, outcome keys.Outcome) 
 // browser was one of this account's before.
 func (g *Guard) mint(rec *Recorded, t *attemptToken, old string, now int64) (known bool) {
 	sum := sha256.Sum256(append([]byte("guardd device 1 "), t.id[:]...))
-	fresh := deviceEntry{account: t.account, id: [16]byte(sum[:16]), issued: t.stamp}
+	fresh := deviceEntry{account: t.account, id: [16]byte(sum[:16]), issued: t.stamp, born: t.born}
 	d := &deviceToken{realm: t.realm, entries: []deviceEntry{fresh}}
 	if o := g.c.Secrets.openDevice(t.realm, old); o != nil {
 		for _, e := range o.entries {

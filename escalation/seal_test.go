@@ -110,7 +110,7 @@ func largestAttempt() *attemptToken {
 	a := &attemptToken{
 		scope: scope{strings.Repeat("r", 64), 3}, id: [16]byte(bytes.Repeat([]byte{1}, 16)),
 		account: keys.Account(bytes.Repeat([]byte{2}, 16)), ip: keys.AddressOf(netip.MustParseAddr("2001:db8:ffff:ffff:ffff::1")),
-		stamp: 4_000_000_000_000_000, listed: true, breached: true, degraded: true, familiar: true,
+		stamp: 4_000_000_000_000_000, born: 4_000_000_000_000_000 + keys.Day, listed: true, breached: true, degraded: true, familiar: true,
 		ua: 255, tag: Tag{1}, instance: [8]byte{7},
 	}
 	for i := range 9 {
@@ -132,7 +132,7 @@ func TestTokensSurviveARoundTripWithinTheirSizes(t *testing.T) {
 	if got := s.openAttempt(s.seal(forAttempt, known.encode())); !reflect.DeepEqual(got, known) {
 		t.Errorf("attempt on a known device: %+v", got)
 	}
-	c := &challengeToken{scope: a.scope, rung: keys.Delay, id: a.id, account: a.account, issued: a.stamp,
+	c := &challengeToken{scope: a.scope, rung: keys.Delay, id: a.id, account: a.account, issued: a.stamp, born: a.stamp + 7,
 		expires: a.stamp + 700e6, wait: 30e6, work: maxPowWork, name: strings.Repeat("n", keys.MaxAccount), ip: a.ip, returnURL: strings.Repeat("u", maxReturnURL)}
 	token = s.seal(forChallenge, c.encode())
 	if got := s.openChallenge(token); !reflect.DeepEqual(got, c) || len(token) > maxChallengeToken {
@@ -142,7 +142,7 @@ func TestTokensSurviveARoundTripWithinTheirSizes(t *testing.T) {
 	if got := s.openChallenge(s.seal(forChallenge, c.encode())); !reflect.DeepEqual(got, c) {
 		t.Errorf("captcha: %+v", got)
 	}
-	p := &proofToken{scope: a.scope, rung: keys.Verify, id: a.id, account: a.account, issued: a.stamp, expires: a.stamp + 1}
+	p := &proofToken{scope: a.scope, rung: keys.Verify, id: a.id, account: a.account, born: a.stamp, expires: a.stamp + 1}
 	if got := s.openProof(s.seal(forProof, p.encode())); !reflect.DeepEqual(got, p) {
 		t.Errorf("proof: %+v", got)
 	}
@@ -152,7 +152,7 @@ func TestTokensSurviveARoundTripWithinTheirSizes(t *testing.T) {
 	}
 	d := &deviceToken{realm: a.realm}
 	for i := range maxDeviceAccounts {
-		d.entries = append(d.entries, deviceEntry{keys.Account{byte(i)}, [16]byte{byte(i)}, a.stamp})
+		d.entries = append(d.entries, deviceEntry{keys.Account{byte(i)}, [16]byte{byte(i)}, a.stamp, a.stamp + int64(i)})
 	}
 	token = s.seal(forDevice, d.encode())
 	if got := s.openDevice(a.realm, token); !reflect.DeepEqual(got, d) || len(token) > maxDeviceToken {
@@ -165,9 +165,9 @@ func TestTokensSurviveARoundTripWithinTheirSizes(t *testing.T) {
 
 // TestAPlaintextIsReadWholeOrNotAtAll cuts and lengthens what is inside a seal.
 func TestAPlaintextIsReadWholeOrNotAtAll(t *testing.T) {
-	c := &challengeToken{scope: scope{"default", 0}, rung: keys.Delay, issued: t0, expires: t0 + 1, wait: 1, ip: keys.AddressOf(netip.MustParseAddr("192.0.2.7"))}
-	p := &proofToken{scope: scope{"default", 0}, rung: keys.Captcha, issued: t0, expires: t0 + 1}
-	d := &deviceToken{realm: "default", entries: []deviceEntry{{issued: t0}}}
+	c := &challengeToken{scope: scope{"default", 0}, rung: keys.Delay, issued: t0, born: t0, expires: t0 + 1, wait: 1, ip: keys.AddressOf(netip.MustParseAddr("192.0.2.7"))}
+	p := &proofToken{scope: scope{"default", 0}, rung: keys.Captcha, born: t0, expires: t0 + 1}
+	d := &deviceToken{realm: "default", entries: []deviceEntry{{issued: t0, born: t0 + 1}}}
 	for name, x := range map[string]struct {
 		plain []byte
 		ok    func([]byte) bool

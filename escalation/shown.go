@@ -98,7 +98,7 @@ func (v *visit) showWait(c *challengeToken) {
 		v.shown.id, v.shown.ticket = c.id, c
 		v.shown.proof = keys.Proof{
 			Key: v.realm.at(v.account).Proof(idText(c.id)), Rung: keys.Delay, Wait: c.wait,
-			Issued: c.issued, NotBefore: c.notBefore(), Expires: c.expires, Uses: 1,
+			Issued: c.born, NotBefore: c.notBefore(), Expires: c.expires, Uses: 1,
 		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 // Solve returns the proof that a solved challenge yields. rung is what was
 // shown: Captcha for a picture or a sound, Verify for a confirmed code. The
 // proof's id is the challenge's, so that however often a challenge is solved,
-// one proof's worth of guesses comes of it; its time of issue is the
+// one proof's worth of guesses comes of it; the time that it bears is the
 // challenge's, so that a revocation in between takes it along. The caller has
 // judged the answer (a replay, or a program with ways of its own); Answer
 // judges it. Errors: Faults (challenge: invalid, expired).
@@ -37,7 +37,7 @@ func (g *Guard) prove(c *challengeToken, rung keys.Rung) *proofToken {
 	if rung == keys.Verify {
 		life = verifyProofLifetime
 	}
-	p := &proofToken{scope: c.scope, rung: rung, id: c.id, account: c.account, issued: c.issued}
+	p := &proofToken{scope: c.scope, rung: rung, id: c.id, account: c.account, born: c.born}
 	if rung == keys.Delay {
 		p.wait, p.network = c.wait, c.ip.Wide()
 	}
@@ -47,7 +47,7 @@ func (g *Guard) prove(c *challengeToken, rung keys.Rung) *proofToken {
 
 // proof is what p is worth to a store.
 func (r *liveRealm) proof(p *proofToken) keys.Proof {
-	k := keys.Proof{Key: r.at(p.account).Proof(idText(p.id)), Rung: p.rung, Wait: p.wait, Issued: p.issued, Expires: p.expires, Uses: 1}
+	k := keys.Proof{Key: r.at(p.account).Proof(idText(p.id)), Rung: p.rung, Wait: p.wait, Issued: p.born, Expires: p.expires, Uses: 1}
 	if p.rung == keys.Verify {
 		k.Uses = verifyUses
 	}

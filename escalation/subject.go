@@ -143,7 +143,7 @@ func (g *Guard) resolveDevices(s *Subject, r *resolved, faults *Faults) {
 			return
 		}
 		for _, e := range t.entries {
-			r.devices = append(r.devices, namedDevice{e.account, HashID(e.id), keys.Device{Issued: e.issued, Expires: e.expires()}})
+			r.devices = append(r.devices, namedDevice{e.account, HashID(e.id), keys.Device{Issued: e.born, Expires: e.expires()}})
 		}
 	}
 }

@@ -41,8 +41,9 @@ type attemptToken struct {
 	account  keys.Account
 	ip       keys.Address
 	stamp    int64
-	listed   bool // on the allow list: no ip and network tiers
-	device   bool // the known device with deviceID was asked about
+	born     int64 // what a device that comes of it bears (keys.Answer.Born)
+	listed   bool  // on the allow list: no ip and network tiers
+	device   bool  // the known device with deviceID was asked about
 	breached bool
 	degraded bool // answered by the twin of instance
 	familiar bool // the account had signed in from ip
@@ -72,6 +73,7 @@ func (t *attemptToken) encode() []byte {
 	w.raw(t.account[:])
 	w.addr(t.ip.Addr())
 	w.num(t.stamp)
+	w.num(t.born - t.stamp)
 	var flags byte
 	for i, on := range []bool{t.listed, t.device, t.breached, t.degraded, t.familiar, t.tag != Tag{}} {
 		if on {
@@ -106,6 +108,7 @@ func decodeAttempt(b []byte) (*attemptToken, bool) {
 	ip := r.addr()
 	t.ip = keys.AddressOf(ip)
 	t.stamp = r.num()
+	t.born = t.stamp + r.num()
 	flags := r.byte()
 	t.listed, t.device = flags&flagListed != 0, flags&flagDevice != 0
 	t.breached, t.degraded = flags&flagBreached != 0, flags&flagDegraded != 0
@@ -142,6 +145,7 @@ type challengeToken struct {
 	name      string // normalised
 	ip        keys.Address
 	issued    int64
+	born      int64 // what its proof bears (keys.Answer.Born): never before issued
 	expires   int64
 	wait      int64 // for Delay
 	work      int64 // least number of tries of a proof of work; 0: none is offered
@@ -164,6 +168,7 @@ func (t *challengeToken) encode() []byte {
 	w.text(t.name)
 	w.addr(t.ip.Addr())
 	w.num(t.issued)
+	w.num(t.born - t.issued)
 	w.num(t.expires - t.issued)
 	w.num(t.work)
 	switch t.rung {
@@ -193,6 +198,7 @@ func decodeChallenge(b []byte) (*challengeToken, bool) {
 	ip := r.addr()
 	t.ip = keys.AddressOf(ip)
 	t.issued = r.num()
+	t.born = t.issued + r.num()
 	t.expires = t.issued + r.num()
 	t.work = r.num()
 	switch t.rung {
@@ -212,7 +218,7 @@ type proofToken struct {
 	rung    keys.Rung // Delay (a proof of work in place of a wait), Captcha, Verify
 	id      [16]byte
 	account keys.Account
-	issued  int64 // when the challenge was
+	born    int64 // the challenge's
 	expires int64
 	wait    int64        // for Delay: the wait it stands for
 	network netip.Prefix // for Delay: Address.Wide
@@ -224,8 +230,8 @@ func (t *proofToken) encode() []byte {
 	w.byte(byte(t.rung))
 	w.raw(t.id[:])
 	w.raw(t.account[:])
-	w.num(t.issued)
-	w.num(t.expires - t.issued)
+	w.num(t.born)
+	w.num(t.expires)
 	if t.rung == keys.Delay {
 		w.num(t.wait)
 		w.addr(t.network.Addr())
@@ -236,8 +242,7 @@ func (t *proofToken) encode() []byte {
 func decodeProof(b []byte) (*proofToken, bool) {
 	r := reader{b: b}
 	t := &proofToken{scope: readScope(&r), rung: keys.Rung(r.byte()), id: r.id(), account: r.id()}
-	t.issued = r.num()
-	t.expires = t.issued + r.num()
+	t.born, t.expires = r.num(), r.num()
 	if t.rung == keys.Delay {
 		t.wait = r.num()
 		t.network = keys.AddressOf(r.addr()).Wide()
@@ -260,6 +265,7 @@ type deviceEntry struct {
 	account keys.Account
 	id      [16]byte
 	issued  int64 // the stamp of the attempt that minted it
+	born    int64 // the attempt's: never before issued
 }
 
 func (e *deviceEntry) expires() int64 { return e.issued + keys.DeviceLifetime }
@@ -271,6 +277,7 @@ func (t *deviceToken) encode() []byte {
 		w.raw(e.account[:])
 		w.raw(e.id[:])
 		w.num(e.issued)
+		w.num(e.born - e.issued)
 	}
 	return w.b
 }
@@ -279,7 +286,9 @@ func decodeDevice(b []byte) (*deviceToken, bool) {
 	r := reader{b: b}
 	t := &deviceToken{realm: r.text()}
 	for len(r.b) > 0 {
-		t.entries = append(t.entries, deviceEntry{r.id(), r.id(), r.num()})
+		e := deviceEntry{account: r.id(), id: r.id(), issued: r.num()}
+		e.born = e.issued + r.num()
+		t.entries = append(t.entries, e)
 	}
 	return t, r.done() && len(t.entries) <= maxDeviceAccounts
 }

@@ -232,15 +232,15 @@ func (f *Fallback) Revoke(ctx context.Context, key string, now, ttl int64) (int6
 		return 0, ErrRecords
 	}
 	stamp, err := f.records.Revoke(ctx, key, now, ttl)
-	if err != nil {
-		f.failed("revoke", err)
-		stamp = f.now(now)
-	}
-	here, lerr := f.c.Local.Revoke(ctx, key, stamp, ttl)
 	if err == nil {
-		err = lerr
+		f.c.Local.learnRevoked(key, stamp, ttl)
+		return stamp, nil
 	}
-	return max(stamp, here), err
+	f.failed("revoke", err)
+	if stamp, lerr := f.c.Local.Revoke(ctx, key, f.now(now), ttl); lerr == nil {
+		return stamp, err
+	}
+	return 0, err
 }
 
 // learn takes in the time of a fresh answer of the primary, if it gave one.

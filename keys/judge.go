@@ -188,7 +188,7 @@ func judge(a *Ask, f *facts, now int64, ans *Answer) {
 		ans.Status = Late
 		return
 	}
-	ans.InForce = f.inForce
+	ans.InForce, ans.Revoked = f.inForce, max(f.revoked, 0)
 	settle(a, f, now, ans)
 	if ans.Status == Impossible {
 		return

@@ -399,9 +399,19 @@ func (m *Memory) Revoke(_ context.Context, key string, now, ttl int64) (int64, e
 	m.records.Lock()
 	defer m.records.Unlock()
 	now, own := m.times(now)
-	now = max(now, m.records.revoked(key, own))
+	now = max(now, m.records.revoked(key, own)+1)
 	m.records.put(key, doubles(now), own+ttl, own)
 	return now, nil
+}
+
+// learnRevoked takes over a revocation of the shared store.
+func (m *Memory) learnRevoked(key string, stamp, ttl int64) {
+	m.records.Lock()
+	defer m.records.Unlock()
+	own := m.now()
+	if stamp > m.records.revoked(key, own) {
+		m.records.put(key, doubles(stamp), own+ttl, own)
+	}
 }
 
 // Forget removes whatever is under key, as if it had never been.

@@ -132,21 +132,7 @@ func (m *Memory) mirrorProof(w *work, a *Ask, ans *Answer, own int64) {
 // differs reports whether the twin's records are not those of the answer.
 func (m *Memory) differs(a *Ask, ans *Answer, own int64) bool {
 	return m.records.inForce(a.StateKey, &a.KKeys, ans.Now, own) != ans.InForce ||
-		m.records.revoked(a.RevokedKey, own) < revokedBy(a, ans)
-}
-
-// revokedBy is the latest revocation that an answer proves, 0 for none.
-func revokedBy(a *Ask, ans *Answer) (stamp int64) {
-	if a.RevokedKey == "" {
-		return 0
-	}
-	if ans.Proof == ProofInvalid {
-		stamp = a.Proof.Issued
-	}
-	if ans.Device == DeviceInvalid && ans.Now < a.Device.Expires {
-		stamp = max(stamp, a.Device.Issued)
-	}
-	return stamp
+		m.records.revoked(a.RevokedKey, own) < ans.Revoked
 }
 
 // mirrorRecords takes over posture, baseline, sizes and revocations. They are
@@ -165,8 +151,8 @@ func (m *Memory) mirrorRecords(a *Ask, ans *Answer) {
 			m.records.put(key, EncodeK(ans.K[i], ans.Now+Day), own+Day, own)
 		}
 	}
-	if stamp := revokedBy(a, ans); stamp > m.records.revoked(a.RevokedKey, own) {
-		m.records.put(a.RevokedKey, doubles(stamp), own+DeviceLifetime, own)
+	if ans.Revoked > m.records.revoked(a.RevokedKey, own) {
+		m.records.put(a.RevokedKey, doubles(ans.Revoked), own+DeviceLifetime, own)
 	}
 }
 

@@ -23,8 +23,8 @@ type Records interface {
 	Put(ctx context.Context, key string, value []byte, ttl int64) error
 	// Revoke stamps key with the store's clock (now, unless now is 0), so that
 	// devices, places and proofs from before it count for nothing, and
-	// returns the stamp. An earlier stamp never replaces a later one; the later
-	// is returned. The mark lives for ttl microseconds.
+	// returns the stamp. Each is later than the one before, whatever the clock
+	// says. The mark lives for ttl microseconds.
 	Revoke(ctx context.Context, key string, now, ttl int64) (int64, error)
 }
 
@@ -198,6 +198,9 @@ type Answer struct {
 	Wait   int64
 	Causes Cause
 	InForce
+	// Revoked is the account's revocation stamp, 0 for none. It can be ahead of
+	// Now, where the clock has stepped back.
+	Revoked  int64
 	Device   DeviceState
 	Familiar bool
 	Proof    ProofState
@@ -226,6 +229,11 @@ type LimitAnswer struct {
 
 	counted bool // in force at all: a written bucket keeps a cell for it
 }
+
+// Born is the time that devices and proofs which come of this answer bear: Now,
+// or just after the last revocation where the clock has stepped back over it. By
+// their times alone they would be from before it, until it is there again.
+func (ans *Answer) Born() int64 { return max(ans.Now, ans.Revoked+1) }
 
 // Tokens is what is left in whole tokens.
 func (l *LimitAnswer) Tokens() int64 {

@@ -86,7 +86,7 @@ func answer(a *keys.Answer) oracle.Answer {
 	out := oracle.Answer{Status: statusNames[a.Status], Now: a.Now, Let: a.Let, Taken: a.Taken, Replayed: a.Replayed,
 		Needed: int(a.Needed), Wait: a.Wait, Posture: int(a.Posture), Baseline: oracle.Limit(a.Baseline), K: a.K,
 		ByPosture: a.Causes&keys.ByPosture != 0, BySuspect: a.Causes&keys.BySuspect != 0, ByFlood: a.Causes&keys.ByFlood != 0,
-		Device: deviceNames[a.Device], Familiar: a.Familiar, Proof: proofNames[a.Proof], ID: a.ID}
+		Device: deviceNames[a.Device], Familiar: a.Familiar, Revoked: a.Revoked, Proof: proofNames[a.Proof], ID: a.ID}
 	for _, l := range a.Limits {
 		out.Limits = append(out.Limits, oracle.LimitAnswer{Tier: l.Tier, Index: l.Index, Looked: l.Looked, Took: l.Took,
 			Rung: int(l.Rung), Limit: oracle.Limit(l.Limit), Left: l.Left})

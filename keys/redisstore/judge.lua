@@ -2,6 +2,8 @@
 local status, let, taken, needed, wait, causes, device, familiar, proof = 0, false, false, 0, 0, 0, 0, false, 0
 local tokens = 1
 local used = 0
+local revoked = v[iRevoked] and one(v[iRevoked]) or 0
+if revoked < 0 then revoked = 0 end
 
 if cost > 1 then
   tokens = cost
@@ -17,7 +19,7 @@ if cost > 1 then
 end
 
 if status == 0 then
-  local revoked, place = v[iRevoked] and one(v[iRevoked]) or 0, v[iPlace] and one(v[iPlace]) or 0
+  local place = v[iPlace] and one(v[iPlace]) or 0
   familiar = place > revoked and now - place < 2592000000000
 
   -- The device: known 1, spent 2, invalid 3. Its tiers go with a cost of at most 1.

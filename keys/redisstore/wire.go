@@ -185,6 +185,7 @@ func readAnswer(a *keys.Ask, s string, ans *keys.Answer) error {
 	shape := r.number()
 	ans.Wait = r.number()
 	ans.Baseline = keys.Limit{Capacity: r.number(), Count: r.number(), Period: r.number()}
+	ans.Revoked = r.number()
 	ans.Let, ans.Taken = r.small() == 1, r.small() == 1
 	ans.Needed, ans.Causes = keys.Rung(r.from(0, uint8(keys.Verify))), keys.Cause(r.small())
 	ans.Posture = keys.Posture(r.from(0, uint8(keys.Critical)))

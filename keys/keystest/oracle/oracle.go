@@ -109,6 +109,7 @@ type Answer struct {
 	K                    [2]int64
 	Device               string // none, known, spent, invalid
 	Familiar             bool
+	Revoked              int64
 	Proof                string // none, used, expired, spent, too_early, insufficient, invalid
 	ID                   [16]byte
 	Limits               []LimitAnswer
@@ -204,7 +205,10 @@ func (w *World) SetK(key string, k, until int64) { w.ks[key] = kUntil{k, until} 
 
 // Revoke stamps an account.
 func (w *World) Revoke(key string, now int64) int64 {
-	w.revoked[key] = max(w.revoked[key], now)
+	if was, ok := w.revoked[key]; ok && was >= now {
+		now = was + 1
+	}
+	w.revoked[key] = now
 	return w.revoked[key]
 }
 

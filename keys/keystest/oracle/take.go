@@ -24,6 +24,7 @@ func (w *World) Take(a Ask) Answer {
 	}
 	ans := Answer{Status: "decided", Now: a.Now, ID: a.ID, Device: "none", Proof: "none"}
 	v := view{World: w, a: &a, ans: &ans, bs: make([]bucket, len(a.Rules.Tiers)), dirty: make([]bool, len(a.Rules.Tiers))}
+	ans.Revoked = w.revoked[a.Revoked]
 	ans.Posture, ans.Baseline, ans.K = w.inForce(a.State, a.K, a.Now)
 	v.present()
 	for _, l := range ans.Limits {
