@@ -169,8 +169,12 @@ func (g *Guard) Revoke(ctx context.Context, realm, account string) error {
 // outlives is dead by itself: a device is the longest.
 func (g *Guard) revoke(ctx context.Context, key string, latest int64) error {
 	stamp, err := g.c.Records.Revoke(ctx, key, g.storeNow(), keys.DeviceLifetime)
-	if ahead := latest - stamp; err == nil && ahead > 0 && ahead <= maxStep {
-		stamp, err = g.c.Records.Revoke(ctx, key, latest, keys.DeviceLifetime+ahead)
+	if ahead := latest - stamp; ahead > 0 && ahead <= maxStep {
+		// Also where only this instance could be told.
+		var again error
+		if stamp, again = g.c.Records.Revoke(ctx, key, latest, keys.DeviceLifetime+ahead); err == nil {
+			err = again
+		}
 	}
 	g.sawRevoked(stamp, g.now())
 	return err

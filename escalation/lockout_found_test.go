@@ -1,10 +1,12 @@
 package escalation_test
 
 import (
+	"errors"
 	"slices"
 	"testing"
 	"time"
 
+	. "github.com/guardd/guardd/escalation"
 	"github.com/guardd/guardd/keys"
 	"github.com/guardd/guardd/keys/keystest"
 )
@@ -71,4 +73,23 @@ func TestPromiseNoLockoutInHistoriesThatWereFound(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestARevocationInAnOutageIsAfterWhatWasBeforeAStepBack: it could be made at this
+// instance alone, and holds there all the same.
+func TestARevocationInAnOutageIsAfterWhatWasBeforeAStepBack(t *testing.T) {
+	w := newHistory(t, openTwin(1<<16)(t), 1<<16)
+	defer w.close()
+	w.store.Set(keystest.NotDone)
+	w.onKnown(0, home, "success")
+	w.step(-time.Hour)
+	if err := w.guards[0].Revoke(t.Context(), "", owner); !errors.Is(err, ErrStore) {
+		t.Fatal(err)
+	}
+	if v := w.check(0, Attempt{Account: owner, IP: home, Device: w.known}); v.KnownDevice {
+		t.Error("the device is known")
+	}
+	v := w.check(0, Attempt{Account: owner, IP: home})
+	w.known = w.report(0, v.Attempt, owner, "success", "")
+	w.onKnown(0, home, "")
 }

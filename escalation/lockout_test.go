@@ -63,6 +63,7 @@ type history struct {
 	store     *keystest.Faulty
 	wipe      func()
 	clock     atomic.Int64
+	latest    int64 // before the clock stepped
 	unmade    int64 // when a revocation failed
 	legible
 	came  chan Message  // when all is done about it
@@ -399,12 +400,16 @@ func (w *history) step(by time.Duration) {
 		for _, g := range w.guards {
 			g.Now()
 		}
+		w.latest = max(w.latest, w.clock.Load())
 		w.clock.Store(now)
 	}
 }
 
 // changePassword ends every device; the owner makes this browser known again.
 func (w *history) changePassword(m move) {
+	if !w.firm && w.clock.Load() < w.latest {
+		return // one that is to be repeated is before what the other instance makes known
+	}
 	w.clock.Add(1000)
 	// Where the store is gone it is to be repeated, but holds at this instance.
 	if err := w.guards[m.at].Revoke(context.Background(), "", owner); errors.Is(err, ErrStore) {
