@@ -203,6 +203,36 @@ func TestDebtsToAPartThatIsGoneHoldUpNoOthers(t *testing.T) {
 	}
 }
 
+// A charge that failed when its part had just begun to work waits for the next
+// probe that works, and for nothing else: a part that is gone is asked no more
+// often for what it is owed.
+func TestAChargeThatFailedWaitsForAProbeThatWorks(t *testing.T) {
+	a := newApart(t)
+	a.loops(1)
+	a.down["two"] = true
+	for i := range 20 {
+		a.take(fmt.Sprintf("gd:{s/0}:%d", i))
+	}
+	a.now += keys.Second / 4
+	a.down["two"] = false
+	a.live.Tend(t.Context(), nil) // the first probe works
+	a.down["two"] = true
+	a.Return(t.Context())
+	a.now += keys.Second / 4
+	a.live.Tend(t.Context(), nil) // the second does not
+	calls := a.asked["two"]
+	for range 50 {
+		a.Return(t.Context())
+	}
+	if n := a.asked["two"] - calls; n != 0 || a.Debts().Owed != 20 {
+		t.Errorf("asked %d times between two probes, %+v", n, a.Debts())
+	}
+	a.down["two"] = false
+	if a.loops(10); a.Debts().Owed != 0 || a.Debts().Returned != 20 {
+		t.Errorf("%+v", a.Debts())
+	}
+}
+
 // Where a part's keys live elsewhere, after a failover, its heir begins open, so
 // that debts come back first; what is left behind is forgotten, but for what it
 // has done, and holds nothing open for ever.
