@@ -179,6 +179,21 @@ func TestAPartAskedByDebtorsAloneIsFoundAgain(t *testing.T) {
 	}
 }
 
+// A take pays first what its own buckets owe, whether or not the loop that brings
+// back all else has come to it.
+func TestATakePaysWhatItsBucketsOweFirst(t *testing.T) {
+	a := newApart(t)
+	const key = "gd:{t/0}:victim"
+	a.loops(1)
+	a.down["three"] = true
+	a.take(key)
+	a.down["three"] = false
+	a.live.Tend(t.Context(), nil)
+	if ans := a.take(key); ans.Degraded || ans.Limits[0].Tokens() != 8 {
+		t.Errorf("degraded %v, %d left of 10, of which 2 were taken", ans.Degraded, ans.Limits[0].Tokens())
+	}
+}
+
 // What is owed to a part that is gone, and be it ten thousand buckets, keeps
 // nothing from coming back to another, and nothing of another's from being
 // mirrored.

@@ -518,15 +518,29 @@ func TestAServerWithAnotherClockIsLateOnce(t *testing.T) {
 }
 
 // What broke off may have happened: a Cluster's client must not send it again,
-// as it does with other commands.
+// as it does with other commands; neither where it is known to live, nor where a
+// node sent it on to.
 func TestAClusterIsAskedOnce(t *testing.T) {
-	var asked atomic.Int64
-	rawURL := twoNodes(t, func(int, []string) string {
-		asked.Add(1)
-		return ""
-	})
-	s := openURL(t, rawURL, nil, nil)
-	if k := kindOfTake(s.Store, ask(login(t, limit(t, 50, 1, time.Hour)), 0)); k != "broken" || asked.Load() != 1 {
-		t.Errorf("%q after %d calls", k, asked.Load())
+	for name, sentOn := range map[string]int64{"where it lives": 0, "sent on": 1} {
+		t.Run(name, func(t *testing.T) {
+			var asked atomic.Int64
+			var mu sync.Mutex
+			var addrs [2]string
+			rawURL := twoNodes(t, func(node int, _ []string) string {
+				mu.Lock()
+				defer mu.Unlock()
+				if asked.Add(1) > sentOn {
+					return ""
+				}
+				return "-MOVED 1 " + addrs[1-node] + "\r\n"
+			})
+			mu.Lock()
+			addrs[0], addrs[1], _ = strings.Cut(strings.TrimPrefix(rawURL, "redis://"), "?addr=")
+			mu.Unlock()
+			s := openURL(t, rawURL, nil, nil)
+			if k := kindOfTake(s.Store, ask(login(t, limit(t, 50, 1, time.Hour)), 0)); k != "broken" || asked.Load() != 1+sentOn {
+				t.Errorf("%q after %d calls", k, asked.Load())
+			}
+		})
 	}
 }
