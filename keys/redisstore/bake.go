@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	_ "embed"
 	"strconv"
 	"strings"
 	"sync"
@@ -111,5 +112,33 @@ func bakeTake(r *keys.Rules) script {
 		sentThresholds, "{"+string(ts)+"}",
 		madeReply, "'<BddddddBBBBBBBBBBc16"+strings.Repeat("Bd", r.LimitCount())+"'",
 	).Replace(takeScript.text)
+	text = bakePlain(r) + text
 	return script{text, redis.NewScript(text).Hash()}
+}
+
+var (
+	//go:embed plain.lua
+	plainText string
+	// plainAsk is what a call says, between its cost and its identity, when nothing
+	// bears on it but the buckets: no device, no proof, no floor, no shadow, no
+	// marks, the buckets from the first key on, and no more.
+	plainAsk = strings.Repeat(`\0`, 68) + `\1\0`
+)
+
+// bakePlain writes the short way for rules of one limit that have one, else
+// nothing.
+func bakePlain(r *keys.Rules) string {
+	if len(r.Tiers()) != 1 || r.LimitCount() != 1 {
+		return ""
+	}
+	t := &r.Tiers()[0]
+	l := &t.Limits[0]
+	slots, _ := r.WireTable()
+	floor := slots[slotNormal] % 4
+	if t.Role >= keys.ScalePosture || floor > 0 || l.Zero() || l.Steps != (keys.Steps{Delay: keys.Never, Captcha: keys.Never, Verify: keys.Empty}) {
+		return ""
+	}
+	n := func(v int64) string { return strconv.FormatInt(v, 10) }
+	return strings.NewReplacer("$plain", plainAsk, "$shape", n(int64(r.Shape())), "$id", n(int64(l.ID())),
+		"$units", n(l.Units()), "$capacity", n(l.Capacity), "$count", n(l.Count), "$period", n(l.Period)).Replace(plainText)
 }

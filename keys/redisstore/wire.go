@@ -70,9 +70,10 @@ func packAsk(a *keys.Ask, deadline int64) call {
 
 // Slots of the table of rules, as settle.lua lists them.
 const (
-	slotHead  = 10 // the first tier
-	slotTier  = 7
-	slotLimit = 7
+	slotNormal = 5  // in Go, from 0: the effect of the posture normal
+	slotHead   = 10 // the first tier
+	slotTier   = 7
+	slotLimit  = 7
 )
 
 // packReturn makes the call of give.lua, and what it gives back.
