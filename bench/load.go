@@ -13,13 +13,16 @@ import (
 	"time"
 )
 
-// load sends login attempts over kept-alive connections. It does what a client
-// must and no more, so that the cores are the servers'.
+// load sends requests over kept-alive connections. It does what a client must and
+// no more, so that the cores are the servers'.
 type load struct {
 	addr    string
 	next    *atomic.Int64 // visitor; shared by all loads, so that nobody comes twice
 	workers int
 }
+
+// asking makes one request of visitor n and counts its answer.
+type asking func(c *session, n int, t *tally) error
 
 // tally is what became of the requests.
 type tally struct {
@@ -29,11 +32,11 @@ type tally struct {
 }
 
 // saturate sends as fast as answers come, for a time.
-func (l *load) saturate(d time.Duration) (tally, error) {
+func (l *load) saturate(d time.Duration, ask asking) (tally, error) {
 	end := time.Now().Add(d)
 	return l.each(func(c *session, t *tally) error {
 		for time.Now().Before(end) {
-			if err := c.attempt(int(l.next.Add(1)), t); err != nil {
+			if err := ask(c, int(l.next.Add(1)), t); err != nil {
 				return err
 			}
 		}
@@ -96,14 +99,21 @@ type session struct {
 	out, body []byte
 }
 
-const requestHead = "POST /v1/attempts HTTP/1.1\r\nHost: guardd\r\nContent-Type: application/json\r\nContent-Length: "
-
-// attempt is one request of visitor n, answered.
+// attempt is one login attempt of visitor n, answered.
 func (s *session) attempt(n int, t *tally) error {
-	body := fmt.Appendf(s.body[:0], `{"account":"user%08d@example.com","ip":"%s","user_agent":"Mozilla/5.0 (X11; Linux x86_64)","channel":"web"}`, n, address(n))
-	s.body = body
-	s.out = append(strconv.AppendInt(append(s.out[:0], requestHead...), int64(len(body)), 10), "\r\n\r\n"...)
-	s.out = append(s.out, body...)
+	s.body = fmt.Appendf(s.body[:0], `{"account":"user%08d@example.com","ip":"%s","user_agent":"Mozilla/5.0 (X11; Linux x86_64)","channel":"web"}`, n, address(n))
+	return s.post("/v1/attempts", `"proceed":true`, t)
+}
+
+// take is one take of caller n, answered.
+func (s *session) take(n int, t *tally) error {
+	s.body = fmt.Appendf(s.body[:0], `{"key":"key%08d","rule":%q}`, n, benchRule)
+	return s.post("/v1/limits/take", `"allowed":true`, t)
+}
+
+// post sends body to path; an answer without yes is a refusal.
+func (s *session) post(path, yes string, t *tally) error {
+	s.out = fmt.Appendf(s.out[:0], "POST %s HTTP/1.1\r\nHost: guardd\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", path, len(s.body), s.body)
 	if _, err := s.conn.Write(s.out); err != nil {
 		return err
 	}
@@ -112,7 +122,7 @@ func (s *session) attempt(n int, t *tally) error {
 		return err
 	}
 	t.requests++
-	if !bytes.Contains(answer, []byte(`"proceed":true`)) {
+	if !bytes.Contains(answer, []byte(yes)) {
 		t.refused++
 	}
 	if bytes.Contains(answer, []byte(`"degraded":true`)) {

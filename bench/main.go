@@ -16,6 +16,12 @@ func main() {
 	if len(os.Args) == 3 && os.Args[1] == "serve-bare" {
 		os.Exit(serveBare(os.Args[2]))
 	}
+	if len(os.Args) == 4 && os.Args[1] == "serve-bare-limits" {
+		os.Exit(serveBareLimits(os.Args[2], os.Args[3]))
+	}
+	if len(os.Args) == 3 && os.Args[1] == "serve-kafka" {
+		os.Exit(serveKafka(os.Args[2]))
+	}
 	if len(os.Args) == 3 && os.Args[1] == "hashes" {
 		os.Exit(writeHashes(os.Stdout, os.Stderr, os.Args[2]))
 	}
@@ -31,6 +37,9 @@ var parts = []struct {
 	{"redis", func(string) (side, error) { return newRedisSide() }},
 	{"cluster", func(string) (side, error) { return newClusterSide() }},
 	{"http", func(root string) (side, error) { return newHTTPSide(root) }},
+	{"limits-http", func(root string) (side, error) { return newLimitsSide(root) }},
+	{"events", func(string) (side, error) { return newEventsSide() }},
+	{"events-http", func(root string) (side, error) { return newEventsHTTPSide(root) }},
 	{"breached", func(root string) (side, error) { return newBreachedSide(root) }},
 	{"breached-http", func(root string) (side, error) { return newBreachedHTTPSide(root) }},
 }
@@ -46,7 +55,7 @@ func run(args []string, out, errOut io.Writer) int {
 	fs.SetOutput(errOut)
 	asJSON := fs.Bool("json", false, "print JSON")
 	rounds := fs.Int("rounds", 5, "rounds of each comparison, at least 5 for a run that is to be quoted")
-	only := fs.String("only", "", "parts, by commas: twin, redis, cluster, http, breached, breached-http; none: all")
+	only := fs.String("only", "", "parts, by commas: twin, redis, cluster, http, limits-http, events, events-http, breached, breached-http; none: all")
 	fs.Uint64Var(&corpusRows, "breached-rows", corpusRows, "rows of the index that leaked passwords are looked up in, 7 bytes each on the disk")
 	root := fs.String("root", "..", "guardd's source `folder`")
 	quiet := fs.Bool("quiet", false, "show no progress")

@@ -70,10 +70,24 @@ type httpSide struct {
 	processes []*process
 	next      atomic.Int64
 	rates     map[string]float64 // last saturated requests a second
+	overRedis []string           // a guardd's arguments
 }
 
-// newHTTPSide builds guardd from the source at root.
-func newHTTPSide(root string) (h *httpSide, err error) {
+func newHTTPSide(root string) (*httpSide, error) {
+	h, err := newServers(root)
+	if err != nil {
+		return nil, err
+	}
+	err = errors.Join(h.bare("bare chi handler", "serve-bare"), h.guardd("guardd, twin"), h.guardd("guardd, Redis", h.overRedis...))
+	if err != nil {
+		h.close()
+		return nil, err
+	}
+	return h, nil
+}
+
+// newServers builds guardd from the source at root, and starts a Redis.
+func newServers(root string) (h *httpSide, err error) {
 	h = &httpSide{rates: map[string]float64{}}
 	defer func() {
 		if err != nil {
@@ -89,40 +103,41 @@ func newHTTPSide(root string) (h *httpSide, err error) {
 	if out, err := build.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("building guardd: %w\n%s", err, out)
 	}
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
 	if h.node, err = startRedis(); err != nil {
 		return nil, err
-	}
-	admin := func(args ...string) func(string) []string {
-		return func(addr string) []string {
-			return append([]string{"serve", "--listen", addr, "--admin-listen", "127.0.0.1:0"}, args...)
-		}
 	}
 	secret := filepath.Join(h.dir, "secret")
 	if err := os.WriteFile(secret, []byte("c2VjcmV0IG9mIGEgYmVuY2htYXJrLCBub3Qgb2YgYSBzZXJ2aWNl\n"), 0o600); err != nil {
 		return nil, err
 	}
-	redisURL := "redis://" + h.node.addr + "?pool_size=64"
-	for _, s := range []struct {
-		name, bin string
-		args      func(string) []string
-	}{
-		{"bare chi handler", self, func(addr string) []string { return []string{"serve-bare", addr} }},
-		{"guardd, twin", guardd, admin()},
-		// At saturation requests queue for far longer than 5 ms: with the
-		// default deadline most would rightly be answered without Redis.
-		{"guardd, Redis", guardd, admin("--secret-file", secret, "--redis", redisURL, "--redis-deadline", "500ms")},
-	} {
-		p, err := startProcess(s.name, s.bin, s.args)
-		if err != nil {
-			return nil, err
-		}
+	// At saturation requests queue for far longer than 5 ms: with the default
+	// deadline most would rightly be answered without Redis.
+	h.overRedis = []string{"--secret-file", secret, "--redis", "redis://" + h.node.addr + "?pool_size=64", "--redis-deadline", "500ms"}
+	return h, nil
+}
+
+// bare starts this program as a server.
+func (h *httpSide) bare(name, command string, more ...string) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	return h.start(name, self, func(addr string) []string { return append([]string{command, addr}, more...) })
+}
+
+// guardd starts a guardd.
+func (h *httpSide) guardd(name string, more ...string) error {
+	return h.start(name, filepath.Join(h.dir, "guardd"), func(addr string) []string {
+		return append([]string{"serve", "--listen", addr, "--admin-listen", "127.0.0.1:0"}, more...)
+	})
+}
+
+func (h *httpSide) start(name, bin string, args func(addr string) []string) error {
+	p, err := startProcess(name, bin, args)
+	if err == nil {
 		h.processes = append(h.processes, p)
 	}
-	return h, nil
+	return err
 }
 
 func (h *httpSide) close() {
@@ -146,9 +161,9 @@ func (h *httpSide) used(p *process) (time.Duration, error) {
 	return selfCPU() + server + redis, err
 }
 
-var errRefused = errors.New("more than a hundredth of the attempts were refused or answered without Redis")
+var errRefused = errors.New("more than a hundredth of the requests were refused or answered without Redis")
 
-func (h *httpSide) saturated(p *process) func() (sample, error) {
+func (h *httpSide) saturated(p *process, ask asking) func() (sample, error) {
 	return func() (sample, error) {
 		if err := h.node.flush(); err != nil {
 			return nil, err
@@ -158,7 +173,7 @@ func (h *httpSide) saturated(p *process) func() (sample, error) {
 			return nil, err
 		}
 		l := load{p.addr, &h.next, parallel}
-		t, err2 := l.saturate(httpRound)
+		t, err2 := l.saturate(httpRound, ask)
 		if err2 != nil {
 			return nil, err2
 		}
@@ -212,7 +227,7 @@ func (h *httpSide) groups() []group {
 			{What: "p99 at half load, Redis", Against: bare + " at its half load", of: shared, base: bare, measure: "p99 ms", report: true},
 		}}
 	for _, p := range h.processes {
-		saturated.subjects = append(saturated.subjects, subject{p.name, h.saturated(p)})
+		saturated.subjects = append(saturated.subjects, subject{p.name, h.saturated(p, (*session).attempt)})
 		half.subjects = append(half.subjects, subject{p.name, h.halfLoad(p)})
 	}
 	return []group{saturated, half}

@@ -35,8 +35,8 @@ type redisSide struct {
 	asker  *asker
 	shape  string // what a whole decision holds
 
-	trivial, rate, one, whole, perTier, perLimit [][]command
-	drain, hammer, strangers                     [][]command
+	trivial, rate, one, plan, whole, perTier, perLimit [][]command
+	drain, hammer, strangers                           [][]command
 }
 
 func newRedisSide() (s *redisSide, err error) {
@@ -80,6 +80,9 @@ func (s *redisSide) record() error {
 	if s.one, err = s.single(asks); err != nil {
 		return err
 	}
+	if s.plan, err = s.takes(len(asks)); err != nil {
+		return err
+	}
 	if s.rate, err = s.redisRate(asks); err != nil {
 		return err
 	}
@@ -96,7 +99,7 @@ func (s *redisSide) record() error {
 	for range asks {
 		s.trivial = append(s.trivial, []command{encode(isOne, "evalsha", sha, "0")})
 	}
-	for _, units := range []*[][]command{&s.whole, &s.one, &s.rate, &s.perTier, &s.perLimit, &s.trivial} {
+	for _, units := range []*[][]command{&s.whole, &s.one, &s.plan, &s.rate, &s.perTier, &s.perLimit, &s.trivial} {
 		once := *units
 		for range plays - 1 {
 			*units = append(*units, once...)
@@ -276,6 +279,7 @@ func (s *redisSide) groups() []group {
 			{"trivial EVALSHA", s.cost(s.trivial, together, nil)},
 			{"redis_rate Allow", s.cost(s.rate, together, nil)},
 			{"one bucket", s.cost(s.one, together, nil)},
+			{"take of one plan limit", s.cost(s.plan, together, nil)},
 			{"decision", s.cost(s.whole, together, nil)},
 			{"refused, same visitor", s.cost(s.hammer, together, s.drain)},
 			{"refused, strangers", s.cost(s.strangers, together, s.drain)},
@@ -291,10 +295,12 @@ func (s *redisSide) groups() []group {
 			{What: "refused decision, same visitor", Against: "an allowed one", of: "refused, same visitor", base: "decision", measure: us, must: 0.65, aim: 0.55},
 			{What: "refused decision, strangers", Against: "an allowed one", of: "refused, strangers", base: "decision", measure: us, must: 0.65, aim: 0.55},
 			{What: "one bucket", Against: "redis_rate Allow", of: "one bucket", base: "redis_rate Allow", measure: us, must: 1.1, aim: 0.95},
+			{What: "take of one plan limit", Against: "redis_rate Allow", of: "take of one plan limit", base: "redis_rate Allow", measure: us, must: 1.1, aim: 0.95},
 		}},
-		{name: "redis, unpipelined", floor: "trivial EVALSHA", measure: us, unit: "us of Redis CPU a call", subjects: vs(1)[:4], rows: []row{
+		{name: "redis, unpipelined", floor: "trivial EVALSHA", measure: us, unit: "us of Redis CPU a call", subjects: vs(1)[:5], rows: []row{
 			{What: "login decision", Against: "redis_rate Allow", of: "decision", base: "redis_rate Allow", measure: us, must: 1.7, aim: 1.5},
 			{What: "one bucket", Against: "redis_rate Allow", of: "one bucket", base: "redis_rate Allow", measure: us, report: true},
+			{What: "take of one plan limit", Against: "redis_rate Allow", of: "take of one plan limit", base: "redis_rate Allow", measure: us, report: true},
 		}},
 		s.memory(),
 	}
