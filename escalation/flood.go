@@ -2,6 +2,7 @@ package escalation
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 
 	"github.com/guardd/guardd/keys"
@@ -11,8 +12,12 @@ import (
 // per address in this instance's memory, so that a flood is answered without
 // a call to the store. What it asks for is a captcha, never more.
 type flood struct {
-	buckets *keys.Memory
-	own     *keys.Rules // of whoever shows a proof or a device
+	buckets *keys.Memory // of addresses
+	// credentials are the buckets of proofs and devices: a million addresses a
+	// minute fill the other memory, and then newcomers share counts there that are
+	// used up. Each of these was a picture that was read, a code, or a sign-in.
+	credentials *keys.Memory
+	own         *keys.Rules // of whoever shows a proof or a device
 }
 
 // floodRules are a flow's flood limits, at this instance's share as instances
@@ -42,7 +47,8 @@ func (f *floodRules) share() *keys.Rules {
 // however hard strangers behind the same address press.
 const ownPerMinute = 60
 
-// newFlood remembers so many addresses (0: keys.DefaultBuckets).
+// newFlood remembers so many addresses (0: keys.DefaultBuckets), and an eighth as
+// many credentials.
 func newFlood(addresses int) (*flood, error) {
 	l, err := keys.NewLimit(ownPerMinute, ownPerMinute, 60e9)
 	if err != nil {
@@ -54,7 +60,14 @@ func newFlood(addresses int) (*flood, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &flood{keys.NewMemory(keys.MemoryConfig{Buckets: addresses}), own}, nil
+	if addresses <= 0 {
+		addresses = keys.DefaultBuckets
+	}
+	return &flood{
+		buckets:     keys.NewMemory(keys.MemoryConfig{Buckets: addresses}),
+		credentials: keys.NewMemory(keys.MemoryConfig{Buckets: max(addresses/8, 1)}),
+		own:         own,
+	}, nil
 }
 
 // pass takes one request. ok is false when it is to be answered with a captcha
@@ -69,7 +82,7 @@ func (f *flood) pass(ctx context.Context, v *visit, credentials []string, now in
 	rules := limits.share()
 	own := false
 	for _, c := range credentials {
-		if own, err = f.few(ctx, v.realm.here.Proof(c), now); err != nil {
+		if own, err = f.take(ctx, f.credentials, v.realm.here.Proof(c), now); err != nil {
 			return keys.Allow, false, err
 		}
 		if own {
@@ -93,11 +106,15 @@ func (f *flood) pass(ctx context.Context, v *visit, credentials []string, now in
 	return keys.Captcha, own, nil
 }
 
-// few takes one of what one key may have ownPerMinute times a minute from this
+// few takes one of what an address may have ownPerMinute times a minute from this
 // instance.
 func (f *flood) few(ctx context.Context, key string, now int64) (bool, error) {
+	return f.take(ctx, f.buckets, key, now)
+}
+
+func (f *flood) take(ctx context.Context, m *keys.Memory, key string, now int64) (bool, error) {
 	var ans keys.Answer
-	err := f.buckets.Take(ctx, &keys.Ask{Now: now, Rules: f.own, Keys: []string{key}, Cost: 1}, &ans)
+	err := m.Take(ctx, &keys.Ask{Now: now, Rules: f.own, Keys: []string{key}, Cost: 1}, &ans)
 	return ans.Needed == keys.Allow, err
 }
 
@@ -108,4 +125,11 @@ func (f *flood) learn(ctx context.Context, v *visit, k, now int64) {
 	if v.floodK != 0 && v.floodK != k {
 		_ = f.buckets.Put(ctx, v.realm.here.K(v.ip.Counted()), keys.EncodeK(k, now+keys.Day), keys.Day)
 	}
+}
+
+// all adds up what of each memory says.
+func (f *flood) all(of func(*keys.Memory) (int, error)) (int, error) {
+	a, err := of(f.buckets)
+	b, more := of(f.credentials)
+	return a + b, errors.Join(err, more)
 }

@@ -138,6 +138,41 @@ func TestAStolenDeviceDoesNotStopTheOwnersProof(t *testing.T) {
 	}
 }
 
+// TestAFloodOfAddressesDoesNotStopWhoHasSomethingToShow: a million addresses a
+// minute fill what remembers addresses, and newcomers share counts there that are
+// used up.
+func TestAFloodOfAddressesDoesNotStopWhoHasSomethingToShow(t *testing.T) {
+	w, _ := flooded(t, func(c *Config) { c.FloodAddresses = 64 })
+	device := w.signIn(alice, home, "")
+	rules := w.g.live.Load().realms[DefaultRealm].floods[0].share()
+	for i := range 60_000 {
+		var ans keys.Answer
+		ask := keys.Ask{Now: w.clock.Load(), Rules: rules, Keys: []string{fmt.Sprint("address ", i)}, Cost: 300}
+		if err := w.g.flood.buckets.Take(t.Context(), &ask, &ans); err != nil {
+			t.Fatal(err)
+		}
+	}
+	refused := 0
+	for i := range 100 {
+		v := w.try(Attempt{Account: fmt.Sprint("somebody ", i), IP: fmt.Sprintf("198.51.100.%d", i+1)})
+		if slices.Contains(v.Reasons, ReasonFlood) {
+			refused++
+		}
+	}
+	if refused < 90 {
+		t.Fatalf("%d of 100 new addresses are flooded", refused)
+	}
+	w.flood(home)
+	if v := w.let(Attempt{Account: alice, IP: home, Device: device}); !v.KnownDevice {
+		t.Error("the device is not known")
+	}
+	for i := range 20 {
+		a := Attempt{Account: fmt.Sprint("newcomer ", i), IP: home}
+		a.Proof = w.solve(w.try(a), keys.Verify)
+		w.let(a)
+	}
+}
+
 // TestAWaitIsNoPassThroughAFlood: waits are given away for nothing.
 func TestAWaitIsNoPassThroughAFlood(t *testing.T) {
 	w, store := flooded(t)

@@ -254,10 +254,10 @@ func (g *Guard) Counters(t *Target) (c Counters) {
 // ClearHere takes away what this instance's flood guard counts of the target. It
 // returns how many counters there were.
 func (g *Guard) ClearHere(ctx context.Context, c *Counters) (int, error) {
-	return g.flood.buckets.Clear(ctx, c.here)
+	return g.flood.all(func(m *keys.Memory) (int, error) { return m.Clear(ctx, c.here) })
 }
 
 // HeldHere counts what ClearHere would take away.
 func (g *Guard) HeldHere(ctx context.Context, c *Counters) (int, error) {
-	return g.flood.buckets.Held(ctx, c.here)
+	return g.flood.all(func(m *keys.Memory) (int, error) { return m.Held(ctx, c.here) })
 }
