@@ -126,6 +126,7 @@ type reader struct {
 	realms map[string]*realm // changed by Handle only
 	marks  []mark
 	lag    int64
+	delay  time.Duration
 	last   time.Time
 	event  Event // reused
 }
@@ -157,6 +158,7 @@ func (r *reader) Handle(m Message) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.lag, r.last = max(m.High-m.Offset-1, 0), e.Time
+	r.delay = max(time.Duration(now-e.Time.UnixMicro())*time.Microsecond, 0)
 	if at := e.Time.UnixMicro(); at <= now+aheadMost {
 		r.mark(at, m.Offset)
 	}
@@ -205,6 +207,8 @@ type ReaderStats struct {
 	Partition int
 	Lag       int64     // messages that were due after the last one, when it came
 	Last      time.Time // time of the last event; zero for none
+	// Delay is how long after it had happened the last event was read.
+	Delay time.Duration
 }
 
 // Stats returns the counts.
@@ -221,7 +225,7 @@ func (a *Aggregator) Stats() AggregatorStats {
 	a.mu.Unlock()
 	for _, r := range readers {
 		r.mu.Lock()
-		s.Readers = append(s.Readers, ReaderStats{Partition: r.partition, Lag: r.lag, Last: r.last})
+		s.Readers = append(s.Readers, ReaderStats{Partition: r.partition, Lag: r.lag, Last: r.last, Delay: r.delay})
 		for name, realm := range r.realms {
 			s.Realms[name] = sum(s.Realms[name], realm.now())
 		}

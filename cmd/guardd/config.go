@@ -54,6 +54,9 @@ type config struct {
 	Kafka  kafkaConfig  `yaml:"kafka"`
 	Events eventsConfig `yaml:"events"`
 
+	Aggregate bool          `yaml:"aggregate"`
+	Recents   recentsConfig `yaml:"recents"`
+
 	Policy string                       `yaml:"policy"`
 	Realms map[string]*escalation.Realm `yaml:"realms"`
 
@@ -101,6 +104,8 @@ func defaults() *config {
 		Breached:       defaultBreached(),
 		Kafka:          defaultKafka(),
 		Events:         defaultEvents(),
+		Aggregate:      true,
+		Recents:        defaultRecents(),
 	}
 }
 
@@ -286,6 +291,7 @@ func (c *config) check(bad *faults) {
 	c.checkLimitsDB(bad)
 	c.checkKafka(bad)
 	c.checkEvents(bad)
+	c.Recents.check(bad)
 	c.Breached.check(bad)
 	if c.Redis != "" {
 		if client, err := redisstore.Open(c.Redis, time.Second); err != nil {

@@ -32,6 +32,9 @@ func testMetrics(t *testing.T) *metrics {
 	m.watchDesk(func() time.Duration { return 0 })
 	m.watchEvidence(nil)
 	m.watchEvents(func() aggregate.Stats { return aggregate.Stats{} })
+	m.watchAggregator(func() aggregate.AggregatorStats {
+		return aggregate.AggregatorStats{}
+	}, func() []string { return []string{"default"} })
 	m.watchLimits(nil)
 	m.watchKafka(func() kafkabus.Stats {
 		return kafkabus.Stats{Partitions: []kafkabus.PartitionStats{{Topic: aggregate.TopicEvents}}}

@@ -5,9 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"maps"
 	"net/netip"
-	"slices"
 	"strings"
 	"time"
 
@@ -17,7 +15,6 @@ import (
 	"github.com/guardd/guardd/api"
 	"github.com/guardd/guardd/escalation"
 	"github.com/guardd/guardd/escalation/operate"
-	"github.com/guardd/guardd/keys"
 	"github.com/guardd/guardd/keys/redisstore"
 )
 
@@ -30,7 +27,7 @@ const operatorsDeadline = time.Second
 // other instances.
 func (s *server) openDesk(st store) error {
 	c := operate.Config{Guard: s.guard, Log: s.log, Reload: s.reloadFor,
-		Realms: func() []string { return slices.Collect(maps.Keys(s.guard.Policy().Realms)) }}
+		Realms: s.realms}
 	if c.Store, _ = st.(operate.Store); s.fallback != nil {
 		client, err := redisstore.Open(s.config.Redis, operatorsDeadline)
 		if err != nil {
@@ -39,12 +36,12 @@ func (s *server) openDesk(st store) error {
 		s.undo.push(client.Close)
 		c.Store, c.Here = redisstore.New(redisstore.Config{Client: client, Deadline: operatorsDeadline}), s.fallback
 	}
-	if streams, ok := c.Store.(keys.Streams); ok {
-		c.Recents = recents{aggregate.NewRecents(aggregate.RecentsConfig{Streams: streams})}
-	}
-	if c.Store == nil {
+	var ok bool
+	if s.keeper, ok = c.Store.(keeper); !ok {
 		return fmt.Errorf("the store %T keeps nothing for operators", st) // not with those of openStore
 	}
+	s.recents = s.openRecents()
+	c.Recents = recents{s.recents}
 	c.Applied = s.metrics.operated
 	s.desk = operate.New(c, hex.EncodeToString(s.instance[:]))
 	s.metrics.watchDesk(s.desk.Age)

@@ -77,7 +77,7 @@ type server struct {
 	challenges     endpoint // without a listener, service serves them
 	draining       atomic.Bool
 	// What has been logged of late.
-	storeLogged, messageLogged, providerLogged, kafkaLogged, eventsLogged, limitsLogged seldom
+	storeLogged, messageLogged, providerLogged, kafkaLogged, eventsLogged, limitsLogged, aggregatorLogged seldom
 	// ready asks the shared store whether it is there.
 	ready func(context.Context) error
 	// With a shared store: this instance's name there, who else lives off it, and
@@ -92,6 +92,9 @@ type server struct {
 	breached breached.Source
 	// bus carries events, to other instances where it is Kafka's.
 	bus aggregate.Bus
+	// keeper keeps what is learned of many attempts, recents the last of them.
+	keeper  keeper
+	recents *aggregate.Recents
 	// observer is told of every answer: metrics, and the publisher of events.
 	observer api.Observer
 	// reread loads the configuration again, for a reload.
