@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -455,7 +456,8 @@ func TestWhatHasNoRoomIsCounted(t *testing.T) {
 		reason string
 	}{
 		"memory": {func(c *aggregate.PublisherConfig) { c.MemoryBytes = 20_000 }, "", "memory"},
-		"spool":  {func(c *aggregate.PublisherConfig) { c.SpoolBytes = 100_000 }, t.TempDir(), "spool"},
+		"spool":  {func(c *aggregate.PublisherConfig) { c.SpoolBytes, c.MemoryBytes = 100_000, 20_000 }, t.TempDir(), "spool"},
+		"disk":   {func(c *aggregate.PublisherConfig) { c.MemoryBytes = 20_000 }, t.TempDir(), "disk"},
 		"ring":   {func(c *aggregate.PublisherConfig) { c.Ring, c.Window = 16, time.Hour }, "", "ring"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -463,6 +465,9 @@ func TestWhatHasNoRoomIsCounted(t *testing.T) {
 			c := quick(b, row.dir)
 			row.change(&c)
 			p := publisher(t, c)
+			if row.reason == "disk" {
+				defer fullDisk(t)()
+			}
 			const n = 1000
 			for range n {
 				p.Attempt(verdict("default"), 0)
@@ -492,6 +497,93 @@ func TestWhatHasNoRoomIsCounted(t *testing.T) {
 				t.Errorf("the gaps are %d, and %d are missing", gaps, n-seen)
 			}
 		})
+	}
+}
+
+// fullDisk has every write to a file fail until there is room again.
+func fullDisk(t *testing.T) (room func()) {
+	t.Helper()
+	var was syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &was); err != nil {
+		t.Fatal(err)
+	}
+	full := was
+	full.Cur = 0
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &full); err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &was); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// What was spooled and cannot be read any more is lost, and counted.
+func TestASpoolThatIsTidiedAwayIsCounted(t *testing.T) {
+	dir, b := t.TempDir(), newFaulty(1)
+	c := quick(b, dir)
+	c.Ring, c.SpoolBytes = 1<<16, 1<<30
+	p := publisher(t, c)
+	const n = 30_000 // some segments
+	for range n {
+		p.Attempt(verdict("default"), 0)
+	}
+	until(t, "they are spooled", func() bool { return p.Stats().Spooled == n })
+	files := segments(t, dir)
+	slices.Sort(files)
+	if len(files) < 3 {
+		t.Fatalf("%d files", len(files))
+	}
+	if err := os.Remove(files[len(files)-2]); err != nil {
+		t.Fatal(err)
+	}
+	b.be(always(0))
+	until(t, "the rest is published", func() bool { s := p.Stats(); return s.Spooled+s.Memory == 0 })
+	if err := p.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s := p.Stats()
+	if missing := n + 1 - s.Published; missing == 0 || s.Lost["disk"] != missing || lost(s) != missing {
+		t.Errorf("%d events are missing: %+v", missing, s)
+	}
+}
+
+// A disk that is full for a while costs nothing while memory has room, and is not
+// filled with what could not be written.
+func TestAFullDiskIsTriedAgain(t *testing.T) {
+	dir, b := t.TempDir(), newFaulty(1)
+	c := quick(b, dir)
+	var refused atomic.Int64
+	c.Failed = func(op string, err error) {
+		if op == "spool" {
+			refused.Add(1)
+		}
+	}
+	p := publisher(t, c)
+	room := fullDisk(t)
+	defer room()
+	made := 0
+	for refused.Load() < 20 {
+		p.Attempt(verdict("default"), 0)
+		made++
+		time.Sleep(time.Millisecond)
+	}
+	if s := p.Stats(); s.Spooled > 0 || len(segments(t, dir)) > 1 {
+		t.Errorf("on a full disk: %+v, and files %v", s, segments(t, dir))
+	}
+	room()
+	p.Attempt(verdict("default"), 0)
+	made++
+	until(t, "they are spooled", func() bool { return p.Stats().Spooled == int64(made) })
+	b.be(always(0))
+	until(t, "they are published", func() bool { return p.Stats().Published == uint64(made) })
+	if err := p.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	wantAll(t, read(t, b), "default", uint64(made))
+	if s := p.Stats(); lost(s) != 0 {
+		t.Errorf("%+v", s)
 	}
 }
 

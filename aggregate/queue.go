@@ -37,8 +37,8 @@ func newQueue(c queueConfig, s *spool) *queue {
 const (
 	lostRing   = "ring"   // nobody came to take them, the newest was dropped
 	lostMemory = "memory" // the bus does not take them, and there is no spool
-	lostSpool  = "spool"  // the spool is full
-	lostDisk   = "disk"   // the spool cannot be written
+	lostSpool  = "spool"  // the spool is full, and so is what is kept in memory then
+	lostDisk   = "disk"   // the spool cannot be written, and memory is full; or not be read again
 	lostClosed = "closed" // the process ended first, and there is no spool
 )
 
@@ -56,44 +56,49 @@ func (q *queue) put(msgs []queued) {
 		q.bytes += msgs[i].size()
 	}
 	q.memory = append(q.memory, msgs...)
-	switch {
-	case q.spool != nil && (q.failing || !q.spool.empty() || q.bytes > q.c.memory):
-		q.spill()
-	case q.bytes > q.c.memory:
-		q.trim()
+	reason := lostMemory
+	if q.spool != nil && (q.failing || !q.spool.empty() || q.bytes > q.c.memory) {
+		reason = q.spill()
 	}
+	q.trim(reason)
 	select {
 	case q.changed <- struct{}{}:
 	default:
 	}
 }
 
-// trim drops the newest of what is in memory.
-func (q *queue) trim() {
+// trim drops the newest of what there is no room for in memory.
+func (q *queue) trim(reason string) {
 	n := len(q.memory)
 	for ; n > 0 && q.bytes > q.c.memory; n-- {
 		q.bytes -= q.memory[n-1].size()
 	}
-	q.lost[lostMemory] += uint64(len(q.memory) - n)
+	q.drop(n, reason)
+}
+
+// drop counts what is in memory from n on as lost.
+func (q *queue) drop(n int, reason string) {
+	q.lost[reason] += uint64(len(q.memory) - n)
 	clear(q.memory[n:])
 	q.memory = q.memory[:n]
 }
 
-// spill moves what is in memory to the spool.
-func (q *queue) spill() {
+// spill moves what is in memory to the spool. What the disk does not take stays,
+// and the reason says why.
+func (q *queue) spill() (reason string) {
 	if len(q.memory) == 0 {
-		return
+		return lostSpool
 	}
 	n, err := q.spool.append(q.memory)
-	if rest := uint64(len(q.memory) - n); rest > 0 {
-		if errors.Is(err, errSpoolFull) {
-			q.lost[lostSpool] += rest
-		} else {
-			q.lost[lostDisk] += rest
-		}
+	for i := range q.memory[:n] {
+		q.bytes -= q.memory[i].size()
 	}
+	q.memory = slices.Delete(q.memory, 0, n)
 	q.c.report(err)
-	q.memory, q.bytes = nil, 0
+	if errors.Is(err, errSpoolFull) {
+		return lostSpool
+	}
+	return lostDisk
 }
 
 func (c *queueConfig) report(err error) {
@@ -162,7 +167,7 @@ func (q *queue) failed() {
 		q.flight = nil
 	}
 	if q.spool != nil {
-		q.spill()
+		q.trim(q.spill())
 	}
 }
 
@@ -188,12 +193,15 @@ func (q *queue) onDisk() bool {
 func (q *queue) close() error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	reason := lostClosed
+	if q.spool != nil {
+		reason = q.spill()
+	}
+	q.drop(0, reason)
+	q.bytes = 0
 	if q.spool == nil {
-		q.lost[lostClosed] += uint64(len(q.memory))
-		q.memory, q.bytes = nil, 0
 		return nil
 	}
-	q.spill()
 	return q.spool.close()
 }
 
@@ -221,6 +229,9 @@ func (q *queue) waiting() (s Waiting, lost map[string]uint64) {
 	lost = map[string]uint64{}
 	for reason, n := range q.lost {
 		lost[reason] = n
+	}
+	if q.spool != nil {
+		lost[lostDisk] += q.spool.gone
 	}
 	return s, lost
 }

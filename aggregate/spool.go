@@ -40,6 +40,7 @@ type spool struct {
 
 	bytes, events int64
 	torn          uint64 // files that had a torn end
+	gone          uint64 // events that were written and could not be read
 }
 
 type segment struct {
@@ -145,7 +146,12 @@ func (s *spool) write(b []byte) error {
 	}
 	if _, err := s.out.Write(b); err != nil {
 		// Half a record may be there: what came before it still reads.
-		return errors.Join(err, s.seal())
+		err = errors.Join(err, s.seal())
+		if last := len(s.segments) - 1; s.segments[last].events == 0 { // or a full disk would fill with such
+			err = errors.Join(err, os.Remove(s.path(s.segments[last].number)))
+			s.segments = s.segments[:last]
+		}
+		return err
 	}
 	return nil
 }
@@ -264,7 +270,11 @@ func (s *spool) drop() error {
 	g := s.segments[0]
 	s.segments, s.head, s.headRead = s.segments[1:], nil, false
 	s.bytes, s.events = s.bytes-g.bytes, s.events-g.events
-	return os.Remove(s.path(g.number))
+	s.gone += uint64(g.events)
+	if err := os.Remove(s.path(g.number)); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
 }
 
 // read returns the records of a segment, and whether nothing else is in it.
