@@ -25,7 +25,8 @@ type Bus struct {
 	// it writes.
 	turns  map[aggregate.Topic]chan struct{}
 	making chan struct{}
-	made   atomic.Bool // the topics have been seen
+	made   atomic.Bool  // the topics have been seen
+	room   atomic.Int64 // bytes that brokers take at once
 	stats  stats
 	// leaving are readers and groups that are done with, and still hanging up.
 	leaving sync.WaitGroup
@@ -61,6 +62,7 @@ func Open(c Config) (*Bus, error) {
 		DialFunc: dialBounded(plain, c.times.dial+c.times.request), Timeout: c.times.dial,
 		ClientID: c.ClientID, TLS: c.TLS, SASLMechanism: mechanism,
 	}
+	b.room.Store(maxBatch)
 	b.writer = b.newWriter()
 	return b, nil
 }

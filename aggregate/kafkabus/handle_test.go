@@ -3,10 +3,15 @@ package kafkabus
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/segmentio/kafka-go"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/guardd/guardd/aggregate"
@@ -103,5 +108,62 @@ func TestStatsSayWhereReadersAre(t *testing.T) {
 	got.end(t)
 	if at := b.Stats(); len(at.Partitions) != 0 || at.Generations == 0 {
 		t.Errorf("after the end: %+v", at)
+	}
+}
+
+// Brokers that take less at once than they do by default get less.
+func TestWhatIsTooLargeForABrokerIsSplit(t *testing.T) {
+	s, p := shared.Server(t), prefix()
+	b := open(t, s, func(c *Config) { c.Prefix, c.Partitions = p, 1 })
+	if err := b.Check(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.LimitMessages(p+"events", 3000); err != nil {
+		t.Fatal(err)
+	}
+	const n = 200
+	var msgs []aggregate.Message
+	for i := range n {
+		noise := make([]byte, 100) // does not compress
+		if _, err := rand.Read(noise); err != nil {
+			t.Fatal(err)
+		}
+		msgs = append(msgs, aggregate.Message{Key: "realm", Value: fmt.Appendf(nil, "%d %x", i, noise)})
+	}
+	var order []string
+	got := &consumed{handle: func(m aggregate.Message) error {
+		if !slices.Contains(order, string(m.Value)) {
+			order = append(order, string(m.Value))
+		}
+		return nil
+	}}
+	got.start(t, b, "g")
+	for range 2 { // the second time it knows
+		if err := b.Publish(t.Context(), aggregate.TopicEvents, msgs); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for got.has() < n || got.repeats() < n {
+		<-got.change
+	}
+	got.end(t)
+	for i, v := range order {
+		if !strings.HasPrefix(v, fmt.Sprintf("%d ", i)) {
+			t.Fatalf("%.10s came where %d was due", v, i)
+		}
+	}
+	refused := b.Stats().Errors[opPublish]
+	if err := b.Publish(t.Context(), aggregate.TopicEvents, msgs); err != nil {
+		t.Fatal(err)
+	}
+	if now := b.Stats().Errors[opPublish]; refused == 0 || now != refused {
+		t.Errorf("%d writes were refused at first, and %d later", refused, now-refused)
+	}
+	huge := aggregate.Message{Key: "realm", Value: bytes.Repeat([]byte("0123456789abcdef"), 1000)}
+	if _, err := rand.Read(huge.Value); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Publish(t.Context(), aggregate.TopicEvents, []aggregate.Message{huge}); !errors.Is(err, kafka.MessageSizeTooLarge) {
+		t.Errorf("one message beyond what the broker takes: %v", err)
 	}
 }

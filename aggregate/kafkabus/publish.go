@@ -85,28 +85,41 @@ func (b *Bus) Publish(ctx context.Context, topic aggregate.Topic, msgs []aggrega
 // another where a batch fails and the next does not.
 func (b *Bus) write(ctx context.Context, topic aggregate.Topic, msgs []kafka.Message) error {
 	for len(msgs) > 0 {
-		n := batchOf(msgs)
-		if err := b.writeBatch(ctx, topic, msgs[:n]); err != nil {
+		n := batchOf(msgs, int(b.room.Load()))
+		err := b.writeBatch(ctx, topic, msgs[:n])
+		switch {
+		case err == nil:
+			msgs = msgs[n:]
+		case errors.Is(err, kafka.MessageSizeTooLarge) && n > 1:
+			// Brokers may take less than they do by default: found out once, for good.
+			b.room.Store(int64(sizeOf(msgs[:n]) / 2))
+		default:
 			return err
 		}
-		msgs = msgs[n:]
 	}
 	return nil
 }
 
-// batchOf is how many of msgs brokers take at once, at least one.
-func batchOf(msgs []kafka.Message) int {
-	size := 0
-	for n := range msgs[:min(len(msgs), batch)] {
-		size += len(msgs[n].Key) + len(msgs[n].Value) + messageHead
-		for _, h := range msgs[n].Headers {
-			size += len(h.Key) + len(h.Value) + messageHead
-		}
-		if size > maxBatch && n > 0 {
+// batchOf is how many of msgs fit in room, at least one.
+func batchOf(msgs []kafka.Message, room int) int {
+	most, size := min(len(msgs), batch), 0
+	for n := range msgs[:most] {
+		if size += sizeOf(msgs[n : n+1]); size > room && n > 0 {
 			return n
 		}
 	}
-	return min(len(msgs), batch)
+	return most
+}
+
+// sizeOf is what messages take at most, uncompressed.
+func sizeOf(msgs []kafka.Message) (n int) {
+	for i := range msgs {
+		n += len(msgs[i].Key) + len(msgs[i].Value) + messageHead
+		for _, h := range msgs[i].Headers {
+			n += len(h.Key) + len(h.Value) + messageHead
+		}
+	}
+	return n
 }
 
 // writeBatch writes msgs, and those again that no leader was found for: of a topic

@@ -3,6 +3,7 @@ package kafkatest
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -114,4 +115,23 @@ func (s *Server) Committed(group, topic string) (at map[int]int64, err error) {
 		return nil
 	})
 	return at, err
+}
+
+// LimitMessages has a topic take at most n bytes at once.
+func (s *Server) LimitMessages(topic string, n int) error {
+	return s.Client(func(ctx context.Context, c *kgo.Client) error {
+		ask := kmsg.NewPtrIncrementalAlterConfigsRequest()
+		r := kmsg.NewIncrementalAlterConfigsRequestResource()
+		r.ResourceType, r.ResourceName = kmsg.ConfigResourceTypeTopic, topic
+		one := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
+		value := strconv.Itoa(n)
+		one.Name, one.Value = "max.message.bytes", &value
+		r.Configs = append(r.Configs, one)
+		ask.Resources = append(ask.Resources, r)
+		answer, err := ask.RequestWith(ctx, c)
+		if err != nil {
+			return err
+		}
+		return kerr.ErrorForCode(answer.Resources[0].ErrorCode)
+	})
 }
