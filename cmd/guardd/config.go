@@ -172,6 +172,14 @@ func (c *config) loadPolicy(file string, bad *faults) {
 	if c.Policy != "" {
 		file = c.Policy
 	}
+	c.readPeppers(file, p, bad)
+	validatePolicy(p, bad)
+	c.loadReach(file, p, bad)
+	c.policy = p
+}
+
+// readPeppers reads those that a policy of the file names.
+func (c *config) readPeppers(file string, p *escalation.Policy, bad *faults) {
 	for _, name := range slices.Sorted(maps.Keys(p.Realms)) {
 		r := p.Realms[name]
 		if r == nil || r.PepperFile == "" {
@@ -187,9 +195,6 @@ func (c *config) loadPolicy(file string, bad *faults) {
 		}
 		r.Pepper = pepper[0]
 	}
-	validatePolicy(p, bad)
-	c.loadReach(file, p, bad)
-	c.policy = p
 }
 
 // choosePolicy returns the policy that c gives, names, or leaves at its

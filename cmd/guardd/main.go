@@ -34,6 +34,8 @@ usage: guardd [command] [flags]
                        database (guardd limits -h)
   policy check [FILE]  say everything that is wrong with the configuration (--config) or
                        with a policy file, and print the whole policy
+  policy diff OLD NEW  say what differs between two policies, and over an old login log (--replay)
+                       who would be treated differently
   explain WHO          why an account, address, network, device or decision is asked for more,
                        and what would change that
   clear WHO            give back what was spent
@@ -68,6 +70,9 @@ func run(ctx context.Context, args []string, getenv env, stdin io.Reader, out, e
 	case "limits":
 		return limitsCommand(ctx, args, getenv, stdin, out, errOut)
 	case "policy":
+		if len(args) > 0 && args[0] == "diff" {
+			return policyDiffCommand(ctx, args[1:], getenv, stdin, out, errOut)
+		}
 		return policyCommand(args, getenv, out, errOut)
 	case "config":
 		return configCommand(args, out, errOut)
@@ -86,7 +91,7 @@ func run(ctx context.Context, args []string, getenv env, stdin io.Reader, out, e
 // one the configuration is checked as serve would load it.
 func policyCommand(args []string, getenv env, out, errOut io.Writer) int {
 	if len(args) == 0 || args[0] != "check" {
-		return wantsHelp(args, errOut, policyUsage)
+		return wantsHelp(args, errOut, "policy check [flags] [FILE], or guardd policy diff OLD NEW [--replay LOG] [flags]")
 	}
 	fl, rest, err := parseFlags(policyUsage, args[1:], getenv, errOut)
 	switch {

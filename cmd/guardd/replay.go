@@ -68,6 +68,24 @@ func parseReplay(args []string, getenv env, errOut io.Writer) (*replayFlags, err
 		fmt.Fprint(errOut, replayUsage)
 		fs.PrintDefaults()
 	}
+	f.ofLog(fs)
+	fs.StringVar(&f.config, "config", f.config, "configuration `file` whose policy is used (GUARDD_CONFIG)")
+	fs.StringVar(&f.policy, "policy", f.policy, "`file` with the realms: part alone (GUARDD_POLICY)")
+
+	files, err := parseAround(fs, args)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.check(files, fs); err != nil {
+		fmt.Fprintf(errOut, "guardd: replay: %v (guardd replay -h lists all flags)\n", err)
+		return nil, errUsage
+	}
+	f.file = files[0]
+	return f, nil
+}
+
+// ofLog adds the flags that say how a log is read and shown.
+func (f *replayFlags) ofLog(fs *flag.FlagSet) {
 	fs.StringVar(&f.format, "format", "sshd", "`format` of the log: sshd (as syslog or journalctl write it), jsonl or csv")
 	fs.IntVar(&f.year, "year", 0, "sshd: `year` of the first line, where times have none (default: the latest that puts no line in the future)")
 	fs.StringVar(&f.zone, "zone", "", "time `zone` of times that have none, such as UTC or Europe/Berlin (default: this machine's)")
@@ -78,24 +96,9 @@ func parseReplay(args []string, getenv env, errOut io.Writer) (*replayFlags, err
 	fs.StringVar(&f.outcomes, "outcomes", "", "jsonl, csv: `WORD=MEANING,...` where a meaning is success, failure, unknown_account or skip")
 	fs.StringVar(&f.realm, "realm", escalation.DefaultRealm, "`realm` of logins whose line names none")
 	fs.StringVar(&f.flow, "flow", escalation.DefaultFlow, "`flow` of logins whose line names none")
-	fs.StringVar(&f.config, "config", f.config, "configuration `file` whose policy is used (GUARDD_CONFIG)")
-	fs.StringVar(&f.policy, "policy", f.policy, "`file` with the realms: part alone (GUARDD_POLICY)")
 	fs.BoolVar(&f.json, "json", false, "print JSON")
-	fs.IntVar(&f.top, "top", 10, "`number` of addresses and accounts to list")
+	fs.IntVar(&f.top, "top", 10, "`number` of addresses and accounts, or of examples of a kind, to list")
 	fs.BoolVar(&f.quiet, "quiet", false, "no progress on the terminal")
-
-	files, err := parseAround(fs, args)
-	if err != nil {
-		return nil, err
-	}
-	given := map[string]bool{}
-	fs.Visit(func(g *flag.Flag) { given[g.Name] = true })
-	if err := f.check(files, given); err != nil {
-		fmt.Fprintf(errOut, "guardd: replay: %v (guardd replay -h lists all flags)\n", err)
-		return nil, errUsage
-	}
-	f.file = files[0]
-	return f, nil
 }
 
 // parseAround reads flags that may stand before and after what is no flag. It
@@ -115,7 +118,8 @@ func parseAround(fs *flag.FlagSet, args []string) (files []string, err error) {
 	}
 }
 
-func (f *replayFlags) check(files []string, given map[string]bool) error {
+func (f *replayFlags) check(files []string, fs *flag.FlagSet) error {
+	given := givenOf(fs)
 	switch {
 	case len(files) == 0:
 		return errors.New("FILE is missing; - is standard input")
@@ -193,26 +197,11 @@ func replayCommand(ctx context.Context, args []string, getenv env, stdin io.Read
 	if err != nil {
 		return refuse(errOut, err)
 	}
-	if policy.Realms[f.realm] == nil {
-		fmt.Fprintf(errOut, "guardd: replay: --realm: no realm %q in the policy; there are %s\n", f.realm,
-			strings.Join(slices.Sorted(maps.Keys(policy.Realms)), ", "))
-		return exitUsage
-	}
-	zone, err := f.location()
-	var parser loginlog.Parser
-	if err == nil && f.format != "sshd" {
-		parser, err = f.parser(zone)
-	}
-	if err != nil {
+	if err := f.readable(policy); err != nil {
 		fmt.Fprintf(errOut, "guardd: replay: %v\n", err)
 		return exitUsage
 	}
-	var p *progress
-	if !f.quiet && isTerminal(errOut) {
-		p = newProgress(errOut, time.Now)
-	}
-	r, err := replayFile(ctx, f, policy, zone, parser, stdin, p, time.Now())
-	p.end()
+	r, err := replayLog(ctx, f, policy, stdin, errOut)
 	if err != nil {
 		fmt.Fprintf(errOut, "guardd: replay: %v\n", err)
 		return exitFailed
@@ -236,39 +225,84 @@ func replayCommand(ctx context.Context, args []string, getenv env, stdin io.Read
 	return exitOK
 }
 
-// replayFile opens the log, finds its year where it has none, and replays it.
-func replayFile(ctx context.Context, f *replayFlags, policy *escalation.Policy, zone *time.Location, parser loginlog.Parser, stdin io.Reader, p *progress, now time.Time) (*replayReport, error) {
-	log, err := openLog(ctx, f.file, stdin, p)
+// readable reports what of the flags cannot be read, or is not in the policy.
+func (f *replayFlags) readable(p *escalation.Policy) error {
+	if p.Realms[f.realm] == nil {
+		return fmt.Errorf("--realm: no realm %q in the policy; there are %s", f.realm,
+			strings.Join(slices.Sorted(maps.Keys(p.Realms)), ", "))
+	}
+	zone, err := f.location()
+	if err == nil && f.format != "sshd" {
+		_, err = f.parser(zone)
+	}
+	return err
+}
+
+// replayLog replays the log through a policy.
+func replayLog(ctx context.Context, f *replayFlags, policy *escalation.Policy, stdin io.Reader, errOut io.Writer) (*replayReport, error) {
+	secrets, err := escalation.GenerateSecrets()
 	if err != nil {
 		return nil, err
 	}
-	defer log.Close()
-	if parser == nil {
-		if f.year == 0 {
-			if f.year, err = log.latestYear(now, zone); err != nil {
-				return nil, err
-			}
-		}
-		parser = loginlog.NewSSHD(f.year, zone)
-	}
-	lines, err := log.lines("replaying")
+	r, err := newReplay(policy, secrets, f.realm, f.flow)
 	if err != nil {
 		return nil, err
 	}
-	scanner := loginlog.NewScanner(lines, parser)
-	p.counts(&scanner.Counts)
-	r, err := newReplay(policy, f.realm, f.flow)
+	scanner, zone, err := f.scan(ctx, stdin, errOut, time.Now(), r.run)
 	if err != nil {
 		return nil, err
-	}
-	if err := r.run(ctx, scanner); err != nil {
-		return nil, log.explain(err)
-	}
-	if scanner.Parsed == 0 {
-		return nil, noLogin(f, scanner)
 	}
 	r.report.finish(f, scanner, zone, r)
 	return &r.report, nil
+}
+
+// scan opens the log, finds its year where it has none, and has run read it. It
+// shows its progress on a terminal.
+func (f *replayFlags) scan(ctx context.Context, stdin io.Reader, errOut io.Writer, now time.Time, run func(context.Context, *loginlog.Scanner) error) (*loginlog.Scanner, *time.Location, error) {
+	var p *progress
+	if !f.quiet && isTerminal(errOut) {
+		p = newProgress(errOut, time.Now)
+	}
+	defer p.end()
+	zone, err := f.location()
+	if err != nil {
+		return nil, nil, err
+	}
+	log, err := openLog(ctx, f.file, stdin, p)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer log.Close()
+	parser, err := f.parserOf(log, now, zone)
+	if err != nil {
+		return nil, nil, err
+	}
+	lines, err := log.lines("replaying")
+	if err != nil {
+		return nil, nil, err
+	}
+	scanner := loginlog.NewScanner(lines, parser)
+	p.counts(&scanner.Counts)
+	if err := run(ctx, scanner); err != nil {
+		return nil, nil, log.explain(err)
+	}
+	if scanner.Parsed == 0 {
+		return nil, nil, noLogin(f, scanner)
+	}
+	return scanner, zone, nil
+}
+
+func (f *replayFlags) parserOf(log *logFile, now time.Time, zone *time.Location) (loginlog.Parser, error) {
+	if f.format != "sshd" {
+		return f.parser(zone)
+	}
+	if f.year == 0 {
+		var err error
+		if f.year, err = log.latestYear(now, zone); err != nil {
+			return nil, err
+		}
+	}
+	return loginlog.NewSSHD(f.year, zone), nil
 }
 
 // noLogin says what may be the matter with a log in which no line is a login.

@@ -6,6 +6,11 @@ import "github.com/guardd/guardd/escalation"
 // nothing but the policy: an old log is often replayed where the service's
 // secrets, keys and Redis are not. It returns where the policy is from too.
 func replayPolicy(configFile, policyFile string) (p *escalation.Policy, from string, err error) {
+	return readPolicyOf(configFile, policyFile, false)
+}
+
+// readPolicyOf is replayPolicy, if need be with the peppers that the policy names.
+func readPolicyOf(configFile, policyFile string, peppers bool) (p *escalation.Policy, from string, err error) {
 	c := defaults()
 	var bad faults
 	if err := c.readFile(configFile, &bad); err != nil {
@@ -25,9 +30,16 @@ func replayPolicy(configFile, policyFile string) (p *escalation.Policy, from str
 		from = "built-in default"
 	}
 	for _, r := range p.Realms {
-		if r != nil {
+		if r != nil && !peppers {
 			r.PepperFile = "" // names are hashed under a secret of the replay's own
 		}
+	}
+	if peppers {
+		file := configFile
+		if c.Policy != "" {
+			file = c.Policy
+		}
+		c.readPeppers(file, p, &bad)
 	}
 	validatePolicy(p, &bad)
 	return p, from, bad.err()

@@ -36,15 +36,11 @@ type replay struct {
 // report says when it was not enough.
 const replayRoom = 4 * keys.DefaultBuckets
 
-func newReplay(policy *escalation.Policy, realm, flow string) (*replay, error) {
-	r := &replay{
+func newReplay(policy *escalation.Policy, secrets *escalation.Secrets, realm, flow string) (r *replay, err error) {
+	r = &replay{
 		policy: policy, realm: realm, flow: flow, clock: 1, // 0 would mean "now"
 		sources: newTop(topKeys), accounts: newTop(topKeys),
 		report: replayReport{reasons: map[string]int64{}, refusals: map[string]int64{}},
-	}
-	secrets, err := escalation.GenerateSecrets()
-	if err != nil {
-		return nil, err
 	}
 	now := func() int64 { return r.clock }
 	r.store = keys.NewMemory(keys.MemoryConfig{Buckets: replayRoom, Marks: replayRoom, Now: now})
@@ -66,7 +62,7 @@ func (r *replay) run(ctx context.Context, s *loginlog.Scanner) error {
 		}
 		r.tick(ev.Time)
 		for range ev.Times {
-			if err := r.login(ctx, &ev, s.Lines); err != nil {
+			if _, err := r.login(ctx, &ev, s.Lines); err != nil {
 				return fmt.Errorf("line %d: %w", s.Lines, err)
 			}
 		}
@@ -88,8 +84,9 @@ func (r *replay) tick(at time.Time) {
 	r.clock, r.report.last = now, at
 }
 
-// login is one guess.
-func (r *replay) login(ctx context.Context, ev *loginlog.Event, line int64) error {
+// login is one guess. It returns the first answer to it; nil where the log's line
+// is refused as input.
+func (r *replay) login(ctx context.Context, ev *loginlog.Event, line int64) (*escalation.Verdict, error) {
 	p := &r.report
 	honest := ev.Outcome == loginlog.Accepted
 	if honest {
@@ -104,19 +101,19 @@ func (r *replay) login(ctx context.Context, ev *loginlog.Event, line int64) erro
 	case errors.As(err, &faults):
 		p.RefusedInput++
 		p.refusals[faults[0].Field+" "+faults[0].Reason]++
-		return nil
+		return nil, nil
 	case err != nil:
-		return err
+		return nil, err
 	}
 	r.count(a, v)
 	switch {
 	case honest:
-		return r.honest(ctx, a, v, line)
+		return v, r.honest(ctx, a, v, line)
 	case v.Proceed:
 		p.GuessesLetThrough++
-		return r.outcome(ctx, a, v, ev.Outcome)
+		return v, r.outcome(ctx, a, v, ev.Outcome)
 	}
-	return nil
+	return v, nil
 }
 
 // count books the first answer to an attempt.

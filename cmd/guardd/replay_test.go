@@ -223,7 +223,11 @@ func (h *byHand) judge(ev *loginlog.Event) escalation.Action {
 }
 
 func TestRealLogAgreesWithTheTable(t *testing.T) {
-	r, err := newReplay(escalation.DefaultPolicy(), escalation.DefaultRealm, escalation.DefaultFlow)
+	secrets, err := escalation.GenerateSecrets()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := newReplay(escalation.DefaultPolicy(), secrets, escalation.DefaultRealm, escalation.DefaultFlow)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -231,7 +235,7 @@ func TestRealLogAgreesWithTheTable(t *testing.T) {
 	for i, ev := range realEvents(t) {
 		before := r.report.ByAction
 		r.tick(ev.Time)
-		if err := r.login(t.Context(), &ev, 0); err != nil {
+		if _, err := r.login(t.Context(), &ev, 0); err != nil {
 			t.Fatal(err)
 		}
 		if ev.Account == "" {
