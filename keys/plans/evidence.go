@@ -48,13 +48,21 @@ type EvidenceConfig struct {
 // DefaultUnsent is about 100,000 refusals.
 const DefaultUnsent = 16 << 20
 
-// flushEvery is how long a decision may be known to its own instance only.
-const flushEvery = time.Second
+// flushEvery is how long a refusal may be known to its own instance only, and
+// sumsWait for how many flushes a key's sums wait where nothing was refused: a
+// key that asks once a second would cost the store a second call for each.
+const (
+	flushEvery = time.Second
+	sumsWait   = 5
+	// crowd is how many keys may wait at once: some 10 MB.
+	crowd = 20_000
+)
 
 // gathered is what has been decided about one caller since the last flush.
 type gathered struct {
 	open     *entry // the sum of the second that runs
 	aged     bool   // open has seen a flush
+	waited   int    // flushes that ended has seen
 	ended    []keys.TrailRow
 	refusals []keys.TrailRow
 }
@@ -187,7 +195,7 @@ func (e *Evidence) refuse(g *gathered, r *Request, d *Decision, at int64) {
 	g.refusals = append(g.refusals, e.row(d.Key, x))
 }
 
-// Flush hands everything that is complete to the Trail. What it does not take is
+// Flush hands what is complete, and due, to the Trail. What that does not take is
 // kept, and handed over again by the next.
 func (e *Evidence) Flush(ctx context.Context) error { return e.flush(ctx, false) }
 
@@ -239,11 +247,16 @@ func (e *Evidence) forget(n int) {
 func (e *Evidence) collect(all bool) (rows []keys.TrailRow) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	wait := !all && len(e.callers) < crowd
 	for key, g := range e.callers {
 		if g.open != nil && (all || g.aged || g.open.first/keys.Second < e.newest) {
 			e.end(g, key)
 		}
 		g.aged = true
+		if g.waited++; wait && len(g.refusals) == 0 && len(g.ended) > 0 && g.waited < sumsWait {
+			continue
+		}
+		g.waited = 0
 		rows = append(rows, g.ended...)
 		rows = append(rows, g.refusals[max(len(g.refusals)-keys.TrailRefusals, 0):]...)
 		g.ended, g.refusals = nil, nil

@@ -60,8 +60,10 @@ func (c *court) flush() {
 // report is what instance 0 says, once the others had time to tell.
 func (c *court) report(key string, since time.Duration) *plans.Report {
 	c.t.Helper()
+	for range 5 { // as long as sums may wait
+		c.flush()
+	}
 	c.flush()
-	c.flush() // the second that ran has ended
 	r, err := c.evidence[0].Report(c.t.Context(), hash(digest(key)), time.UnixMicro(c.now).Add(-since))
 	if err != nil {
 		c.t.Fatal(err)
@@ -145,8 +147,9 @@ func TestEvidenceIsOneRowASecond(t *testing.T) {
 			c.flush()
 		}
 	}
-	c.flush()
-	c.flush()
+	for range 6 {
+		c.flush()
+	}
 	rows, _, err := c.trail.Rows(t.Context(), hash(digest("k")), 0)
 	if err != nil || len(rows) != 10 {
 		t.Errorf("%d rows of 10 s (%v)", len(rows), err)
@@ -282,8 +285,9 @@ func TestEvidenceThatCannotBeHandedOverIsBounded(t *testing.T) {
 			c.flush()
 		}
 	}
-	c.flush()
-	c.flush()
+	for range 6 {
+		c.flush()
+	}
 	s := c.evidence[0].Stats()
 	if s.Unsent > 1<<16/keys.TrailOverhead || s.Lost == 0 || s.Unsent+int(s.Lost) != 2000 {
 		t.Errorf("%+v", s)
@@ -415,4 +419,49 @@ func TestExplainFindsTheKeyThatIsMeant(t *testing.T) {
 	if a, err := c.Explain(t.Context(), &plans.ExplainRequest{Key: "k"}); err != nil || a.Complete || a.Missing == "" { // a Taker that keeps none
 		t.Errorf("%+v, %v", a, err)
 	}
+}
+
+// Sums of a key that asks all the time are handed over together; a refusal at once.
+func TestSumsWaitForCompanyAndRefusalsDoNot(t *testing.T) {
+	counted := &countingTrail{}
+	c := newCourt(t, 1, func(now func() int64) keys.Trail { counted.Trail = memory(now); return counted }, one(100, "1/24h"))
+	second := func(cost int64) int {
+		c.at(0, plans.Request{Key: "k", Rules: []string{"r"}, Cost: cost})
+		c.pass(time.Second)
+		before := counted.calls
+		c.flush()
+		return counted.calls - before
+	}
+	calls := 0
+	for range 50 {
+		calls += second(1)
+	}
+	if calls < 9 || calls > 11 {
+		t.Errorf("50 s of takes were handed over in %d calls", calls)
+	}
+	if n := second(60); n != 1 {
+		t.Errorf("a refusal waited")
+	}
+	if r := c.report("k", time.Minute); r.Asked != 51 || r.Refused != 1 || len(r.Seconds) != 51 {
+		t.Errorf("%+v, %d seconds", r.Decided, len(r.Seconds))
+	}
+	for n := range 25_000 { // where there are too many to wait, nobody does
+		c.at(0, plans.Request{Key: fmt.Sprint(n), Rules: []string{"r"}, Cost: 1})
+	}
+	c.flush()
+	before := counted.rows
+	if c.flush(); counted.rows-before < 20_000 {
+		t.Errorf("of 25,000 keys %d were handed over", counted.rows-before)
+	}
+}
+
+type countingTrail struct {
+	keys.Trail
+	calls, rows int
+}
+
+func (c *countingTrail) Append(ctx context.Context, rows []keys.TrailRow) error {
+	c.calls++
+	c.rows += len(rows)
+	return c.Trail.Append(ctx, rows)
 }

@@ -106,7 +106,8 @@ type RefusalReport struct {
 }
 
 // Report gathers what is known of a key since a time, at most keys.TrailLife ago.
-// What other instances decided within the last second may not be in it yet. An
+// What other instances refused within the last second, and let through within the
+// last sumsWait, may not be in it yet. An
 // unreachable Trail is no error: then the report is this instance's alone.
 func (e *Evidence) Report(ctx context.Context, key keys.Account, since time.Time) (*Report, error) {
 	now := time.UnixMicro(e.c.Now()).UTC()
