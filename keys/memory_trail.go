@@ -32,10 +32,10 @@ func NewMemoryTrail(room int64, now func() int64) *MemoryTrail {
 }
 
 // Append implements Trail.
-func (m *MemoryTrail) Append(_ context.Context, rows []TrailRow) error {
+func (m *MemoryTrail) Append(_ context.Context, rows []TrailRow) ([]TrailRow, error) {
 	for i := range rows {
 		if err := rows[i].Valid(); err != nil {
-			return err
+			return rows, err
 		}
 	}
 	m.mu.Lock()
@@ -50,7 +50,7 @@ func (m *MemoryTrail) Append(_ context.Context, rows []TrailRow) error {
 		m.drop(r)
 	}
 	m.expire()
-	return nil
+	return nil, nil
 }
 
 // expire drops what is TrailLife old.

@@ -16,7 +16,7 @@ func TestAMemoryTrailForgetsByTheClock(t *testing.T) {
 	now := 1_800_000_000 * keys.Second
 	m := keys.NewMemoryTrail(1<<20, func() int64 { return now })
 	a := keys.Account{1}
-	if err := m.Append(t.Context(), []keys.TrailRow{{Caller: a, At: now, Data: []byte("x")}, {Caller: a, At: now, Refusal: true, Data: []byte("x")}}); err != nil {
+	if _, err := m.Append(t.Context(), []keys.TrailRow{{Caller: a, At: now, Data: []byte("x")}, {Caller: a, At: now, Refusal: true, Data: []byte("x")}}); err != nil {
 		t.Fatal(err)
 	}
 	for _, step := range []struct {

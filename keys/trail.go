@@ -13,9 +13,10 @@ import (
 // bounded: where there is no room, the oldest go first, whosever they are.
 // Implementations are safe for concurrent use.
 type Trail interface {
-	// Append keeps rows. After an error it is not known which of them are kept:
-	// append them again, with something in Data by which readers know repeats.
-	Append(ctx context.Context, rows []TrailRow) error
+	// Append keeps rows. With an error comes back what is left: those of which it
+	// is not known that they are kept. Append them again, with something in Data by
+	// which readers know repeats.
+	Append(ctx context.Context, rows []TrailRow) (left []TrailRow, err error)
 	// Rows returns a caller's rows from since on (Unix microseconds), of each kind
 	// in the order of Append. From whole on nothing was dropped for want of room.
 	Rows(ctx context.Context, caller Account, since int64) (rows []TrailRow, whole int64, err error)

@@ -38,7 +38,7 @@ func caller() (a keys.Account) {
 
 func appendTrail(t *testing.T, s keys.Trail, rows ...keys.TrailRow) {
 	t.Helper()
-	if err := s.Append(t.Context(), rows); err != nil {
+	if _, err := s.Append(t.Context(), rows); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -133,11 +133,11 @@ func trailOld(t *testing.T, s keys.Trail) {
 
 func trailBad(t *testing.T, s keys.Trail) {
 	for _, r := range []keys.TrailRow{{At: 1}, {At: -1, Data: []byte("x")}, {At: keys.MaxExact + 1, Data: []byte("x")}, {Data: make([]byte, keys.MaxTrailData+1)}} {
-		if err := s.Append(t.Context(), []keys.TrailRow{r}); !errors.Is(err, keys.ErrAsk) {
+		if _, err := s.Append(t.Context(), []keys.TrailRow{r}); !errors.Is(err, keys.ErrAsk) {
 			t.Errorf("at %d, %d bytes: %v", r.At, len(r.Data), err)
 		}
 	}
-	if err := s.Append(t.Context(), nil); err != nil {
+	if _, err := s.Append(t.Context(), nil); err != nil {
 		t.Errorf("no rows: %v", err)
 	}
 }
@@ -148,7 +148,7 @@ func trailTogether(t *testing.T, s keys.Trail) {
 	together(t, writers, func(i int) (bool, error) {
 		for n := range each {
 			at := now - int64(n)*keys.Second
-			if err := s.Append(t.Context(), []keys.TrailRow{{Caller: a, At: at, Data: fmt.Append(nil, i, n)},
+			if _, err := s.Append(t.Context(), []keys.TrailRow{{Caller: a, At: at, Data: fmt.Append(nil, i, n)},
 				{Caller: caller(), At: at, Data: []byte("another's")}}); err != nil {
 				return false, err
 			}

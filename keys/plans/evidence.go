@@ -210,8 +210,14 @@ func (e *Evidence) flush(ctx context.Context, all bool) error {
 	var lost uint64
 	for len(e.unsent) > 0 && e.alone == nil {
 		n := min(len(e.unsent), 2000)
-		if e.alone = e.c.Trail.Append(ctx, e.unsent[:n]); e.alone == nil || errors.Is(e.alone, keys.ErrAsk) {
-			e.forget(n)
+		var left []keys.TrailRow
+		left, e.alone = e.c.Trail.Append(ctx, e.unsent[:n])
+		e.forget(n)
+		if e.alone != nil && !errors.Is(e.alone, keys.ErrAsk) {
+			e.unsent = append(left, e.unsent...)
+			for _, r := range left {
+				e.size += rowSize(r)
+			}
 		}
 	}
 	if e.alone != nil {

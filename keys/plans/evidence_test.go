@@ -219,17 +219,17 @@ type brokenTrail struct {
 
 var errTrail = errors.New("the trail is gone")
 
-func (b *brokenTrail) Append(ctx context.Context, rows []keys.TrailRow) error {
+func (b *brokenTrail) Append(ctx context.Context, rows []keys.TrailRow) ([]keys.TrailRow, error) {
 	if b.before {
-		return errTrail
+		return rows, errTrail
 	}
-	if err := b.Trail.Append(ctx, rows); err != nil {
-		return err
+	if left, err := b.Trail.Append(ctx, rows); err != nil {
+		return left, err
 	}
 	if b.after {
-		return errTrail
+		return rows, errTrail
 	}
-	return nil
+	return nil, nil
 }
 
 func (b *brokenTrail) Rows(ctx context.Context, a keys.Account, since int64) ([]keys.TrailRow, int64, error) {
@@ -302,7 +302,7 @@ func TestEvidenceThatCannotBeHandedOverIsBounded(t *testing.T) {
 func TestEvidenceAddsUp(t *testing.T) {
 	for seed := range uint64(30) {
 		rnd := rand.New(rand.NewPCG(seed, 8))
-		c := newCourt(t, 3, memory, three)
+		c := newCourt(t, 3, func(now func() int64) keys.Trail { return &flakyTrail{memory(now), rnd} }, three)
 		var want plans.Decided
 		taken := map[string]int64{}
 		refusals := 0
@@ -331,8 +331,16 @@ func TestEvidenceAddsUp(t *testing.T) {
 				_ = c.evidence[i].Flush(t.Context())
 			}
 		}
-		r := c.report("free-key", time.Hour)
-		if r.Decided != want || len(r.Refusals) != refusals {
+		for i := range c.evidence {
+			c.evidence[i].Report(t.Context(), keys.Account{}, time.UnixMicro(c.now)) // has it hand over what it can
+		}
+		var r *plans.Report
+		for range 100 {
+			if r = c.report("free-key", time.Hour); r.Complete && c.unsent() == 0 {
+				break
+			}
+		}
+		if r.Decided != want || len(r.Refusals) != refusals || !r.Complete {
 			t.Errorf("seed %d: %+v and %d refusals, not %+v and %d", seed, r.Decided, len(r.Refusals), want, refusals)
 		}
 		for _, y := range r.Rules {
@@ -358,7 +366,7 @@ func TestEvidenceSkipsWhatIsNoRow(t *testing.T) {
 			bent.Data = append([]byte{byte(rnd.IntN(3))}, x.Data[1:1+rnd.IntN(len(x.Data)-1)]...)
 			bent.Data[rnd.IntN(len(bent.Data))] ^= byte(1 + rnd.IntN(255))
 			bent.At += rnd.Int64N(1000) - 500
-			if err := c.trail.Append(t.Context(), []keys.TrailRow{bent}); err != nil {
+			if _, err := c.trail.Append(t.Context(), []keys.TrailRow{bent}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -455,12 +463,46 @@ func TestSumsWaitForCompanyAndRefusalsDoNot(t *testing.T) {
 	}
 }
 
+func (c *court) unsent() (n int) {
+	for _, e := range c.evidence {
+		n += e.Stats().Unsent
+	}
+	return n
+}
+
+// flakyTrail takes some rows, some of which it says it has not.
+type flakyTrail struct {
+	keys.Trail
+	rnd *rand.Rand
+}
+
+func (f *flakyTrail) Append(ctx context.Context, rows []keys.TrailRow) (left []keys.TrailRow, err error) {
+	if f.rnd.IntN(2) == 0 {
+		return f.Trail.Append(ctx, rows)
+	}
+	for _, r := range rows {
+		kind := f.rnd.IntN(3)
+		if kind > 0 {
+			if _, err := f.Trail.Append(ctx, []keys.TrailRow{r}); err != nil {
+				return rows, err
+			}
+		}
+		if kind < 2 {
+			left = append(left, r)
+		}
+	}
+	if len(left) == 0 {
+		return nil, nil
+	}
+	return left, errTrail
+}
+
 type countingTrail struct {
 	keys.Trail
 	calls, rows int
 }
 
-func (c *countingTrail) Append(ctx context.Context, rows []keys.TrailRow) error {
+func (c *countingTrail) Append(ctx context.Context, rows []keys.TrailRow) ([]keys.TrailRow, error) {
 	c.calls++
 	c.rows += len(rows)
 	return c.Trail.Append(ctx, rows)

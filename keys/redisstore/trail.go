@@ -26,11 +26,18 @@ var (
 type Trail struct {
 	store *Store
 	room  int64
+
+	mu sync.Mutex
+	// What is there and could not be booked yet.
+	bytes   map[int64]int64 // by segment
+	members []any           // pairs of segment and caller
 }
 
 // Trail returns one whose rows take up to about room bytes, whoever wrote them:
 // all instances must be told the same.
-func (s *Store) Trail(room int64) *Trail { return &Trail{s, room} }
+func (s *Store) Trail(room int64) *Trail {
+	return &Trail{store: s, room: room, bytes: map[int64]int64{}}
+}
 
 const (
 	trailTag = "gd:{trail}:"
@@ -45,9 +52,14 @@ const (
 	trailParallel = 8
 	// trailCallRows is the most rows of one call: Lua's stack bounds them.
 	trailCallRows = keys.TrailRefusals
+	// trailFailures end an Append: a Redis that is slow takes the rest, one that is
+	// gone is not waited for 2,000 times.
+	trailFailures = 2 * trailParallel
+	// trailUnbooked is the most members kept for later.
+	trailUnbooked = 200_000
 )
 
-// window is the oldest segment that counts. The ends of lists are far from it, so
+// trailOldest is the oldest segment that counts. The ends of lists are far from it, so
 // the machine's clock is good enough.
 func trailOldest() int64 {
 	return keys.TrailSegmentOf(time.Now().UnixMicro()) - trailWindow + 2
@@ -58,7 +70,9 @@ type pile struct {
 	caller   keys.Account
 	refusals bool
 	segment  int64 // of sums
-	rows     []any // strings
+	source   []keys.TrailRow
+	rows     []any // as they are stored
+	kept     bool
 }
 
 func (p *pile) key() string {
@@ -70,31 +84,40 @@ func (p *pile) key() string {
 }
 
 // Append implements keys.Trail.
-func (t *Trail) Append(ctx context.Context, rows []keys.TrailRow) error {
+func (t *Trail) Append(ctx context.Context, rows []keys.TrailRow) (left []keys.TrailRow, err error) {
 	for i := range rows {
 		if err := rows[i].Valid(); err != nil {
-			return err
+			return rows, err
 		}
 	}
 	oldest := trailOldest()
 	piles, members := t.sort(rows, oldest)
-	var mu sync.Mutex
-	bytes := map[int64]int64{}
-	err := parallel(ctx, piles, func(ctx context.Context, p *pile) error {
+	err = parallel(ctx, piles, func(ctx context.Context, p *pile) error {
 		added, gone, err := t.pile(ctx, p)
-		mu.Lock()
-		defer mu.Unlock()
-		bytes[p.segment] += added
+		p.kept = err == nil
+		t.owe(p.segment, added)
 		for segment, n := range gone {
-			bytes[segment] -= n
+			t.owe(segment, -n)
 		}
 		return err
 	})
-	// What is there is counted, whatever became of the rest.
-	if roomErr := t.keepRoom(ctx, oldest, bytes, members); err == nil {
+	for _, p := range piles {
+		if !p.kept {
+			left = append(left, p.source...)
+		}
+	}
+	// What is there is booked, whatever became of the rest.
+	if roomErr := t.keepRoom(ctx, oldest, members); err == nil {
 		err = roomErr
 	}
-	return err
+	return left, err
+}
+
+// owe remembers bytes that are to be booked.
+func (t *Trail) owe(segment, n int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.bytes[segment] += n
 }
 
 // sort makes piles of rows. A row of a time that is not now is filed as if it
@@ -125,7 +148,7 @@ func (t *Trail) sort(rows []keys.TrailRow, oldest int64) (piles []*pile, members
 		}
 		var c call
 		c.number(r.At)
-		p.rows = append(p.rows, append(c.head, r.Data...))
+		p.source, p.rows = append(p.source, *r), append(p.rows, append(c.head, r.Data...))
 	}
 	return piles, members
 }
@@ -160,20 +183,20 @@ func (t *Trail) pile(ctx context.Context, p *pile) (added int64, gone map[int64]
 	return added, gone, nil
 }
 
-// keepRoom books what was added and drops the oldest where that was too much.
-func (t *Trail) keepRoom(ctx context.Context, oldest int64, bytes map[int64]int64, members []any) error {
+// keepRoom books what was added, and drops the oldest where that was too much.
+func (t *Trail) keepRoom(ctx context.Context, oldest int64, members []any) error {
+	t.mu.Lock()
+	t.members = append(t.members, members...)
+	t.members = t.members[max(len(t.members)-2*trailUnbooked, 0):]
+	t.mu.Unlock()
 	for {
-		segment, callers, err := t.book(ctx, oldest, bytes, members)
+		segment, callers, err := t.bookAll(ctx, oldest)
 		if err != nil || len(callers) == 0 {
 			return err
 		}
-		var mu sync.Mutex
-		bytes, members = map[int64]int64{}, nil
 		err = parallel(ctx, callers, func(ctx context.Context, caller keys.Account) error {
 			freed, err := t.drop(ctx, caller, segment)
-			mu.Lock()
-			defer mu.Unlock()
-			bytes[segment] -= freed
+			t.owe(segment, -freed)
 			return err
 		})
 		if err != nil { // their rows end by themselves
@@ -182,6 +205,33 @@ func (t *Trail) keepRoom(ctx context.Context, oldest int64, bytes map[int64]int6
 	}
 }
 
+// bookAll books all that is owed, until somebody's rows have to go.
+func (t *Trail) bookAll(ctx context.Context, oldest int64) (segment int64, callers []keys.Account, err error) {
+	for first := true; ; first = false {
+		t.mu.Lock()
+		bytes, some := t.bytes, t.members[:min(len(t.members), 2*trailCallRows)]
+		if !first && len(bytes)+len(some) == 0 {
+			t.mu.Unlock()
+			return 0, nil, nil
+		}
+		t.bytes, t.members = map[int64]int64{}, t.members[len(some):]
+		t.mu.Unlock()
+		segment, callers, err = t.book(ctx, oldest, bytes, some)
+		if err != nil { // booked twice is too much, never too little
+			t.mu.Lock()
+			for segment, n := range bytes {
+				t.bytes[segment] += n
+			}
+			t.members = append(t.members, some...)
+			t.mu.Unlock()
+		}
+		if err != nil || len(callers) > 0 {
+			return segment, callers, err
+		}
+	}
+}
+
+// book is one call of bookAll.
 func (t *Trail) book(ctx context.Context, oldest int64, bytes map[int64]int64, members []any) (segment int64, callers []keys.Account, err error) {
 	names := []string{trailTag + "bytes", trailTag + "lost"}
 	for i := range trailWindow {
@@ -192,33 +242,22 @@ func (t *Trail) book(ctx context.Context, oldest int64, bytes map[int64]int64, m
 		deltas.number(segment, n)
 	}
 	life := keys.TrailLife + 2*keys.TrailSegment
-	for first := true; first || len(members) > 0; first = false {
-		some := members[:min(len(members), 2*trailCallRows)]
-		members = members[len(some):]
-		r, err := t.eval(ctx, trailRoomScript, names, append([]any{oldest, t.room, life.Milliseconds(),
-			keys.TrailSegment.Microseconds(), trailMember, deltas.head}, some...)...)
-		if err != nil {
-			return 0, nil, err
-		}
-		deltas.head = nil
-		segment = r.number()
-		for len(r.s) > 0 && !r.bad {
-			var a keys.Account
-			if len(r.s) < len(a) {
-				return 0, nil, wrap("trail", errReply)
-			}
-			copy(a[:], r.s)
-			r.s = r.s[len(a):]
-			callers = append(callers, a)
-		}
-		if err := r.end(); err != nil {
-			return 0, nil, wrap("trail", err)
-		}
-		if len(callers) > 0 {
-			break // the rest of members are booked with their next rows
-		}
+	r, err := t.eval(ctx, trailRoomScript, names, append([]any{oldest, t.room, life.Milliseconds(),
+		keys.TrailSegment.Microseconds(), trailMember, deltas.head}, members...)...)
+	if err != nil {
+		return 0, nil, err
 	}
-	return segment, callers, nil
+	segment = r.number()
+	for len(r.s) > 0 && !r.bad {
+		var a keys.Account
+		if len(r.s) < len(a) {
+			return 0, nil, wrap("trail", errReply)
+		}
+		copy(a[:], r.s)
+		r.s = r.s[len(a):]
+		callers = append(callers, a)
+	}
+	return segment, callers, wrap("trail", r.end())
 }
 
 func (t *Trail) drop(ctx context.Context, caller keys.Account, segment int64) (freed int64, err error) {
@@ -285,28 +324,41 @@ func (t *Trail) Rows(ctx context.Context, caller keys.Account, since int64) (row
 	return rows, whole, nil
 }
 
-// parallel calls do for each, some at once, until one fails; it returns that error.
-func parallel[T any](ctx context.Context, all []T, do func(context.Context, T) error) error {
-	ctx, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
+// parallel calls do for each, some at once, until trailFailures have failed; it
+// returns the first error.
+func parallel[T any](ctx context.Context, all []T, do func(context.Context, T) error) (err error) {
+	var mu sync.Mutex
 	var wg sync.WaitGroup
+	failed := 0
+	note := func(e error) (over bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		if e != nil {
+			failed++
+			if err == nil {
+				err = e
+			}
+		}
+		return failed >= trailFailures
+	}
 	next := make(chan T)
 	for range min(trailParallel, len(all)) {
 		wg.Go(func() {
 			for x := range next {
-				if err := do(ctx, x); err != nil {
-					stop(err)
-				}
+				note(do(ctx, x))
 			}
 		})
 	}
 	for _, x := range all {
-		if ctx.Err() != nil {
+		if note(nil) || ctx.Err() != nil {
 			break
 		}
 		next <- x
 	}
 	close(next)
 	wg.Wait()
-	return context.Cause(ctx)
+	if err == nil {
+		err = ctx.Err()
+	}
+	return err
 }

@@ -54,7 +54,7 @@ func TestATrailReplacesWhatIsOfAWrongType(t *testing.T) {
 	if rows, _, err := trail.Rows(t.Context(), a, 0); err != nil || len(rows) != 0 {
 		t.Errorf("before: %v %v", rows, err)
 	}
-	if err := trail.Append(t.Context(), []keys.TrailRow{{Caller: a, At: now, Data: []byte("y")}, {Caller: a, At: now, Refusal: true, Data: []byte("n")}}); err != nil {
+	if _, err := trail.Append(t.Context(), []keys.TrailRow{{Caller: a, At: now, Data: []byte("y")}, {Caller: a, At: now, Refusal: true, Data: []byte("n")}}); err != nil {
 		t.Fatal(err)
 	}
 	if rows, _, err := trail.Rows(t.Context(), a, 0); err != nil || len(rows) != 2 {
@@ -88,7 +88,7 @@ func TestATrailTakesAsMuchOfRedisAsItSays(t *testing.T) {
 				for c := range shape.callers {
 					rows = append(rows, keys.TrailRow{Caller: keys.Account{byte(c), byte(c >> 8), byte(c >> 16)}, At: now, Data: make([]byte, shape.data), Refusal: r%2 == 1})
 				}
-				if err := trail.Append(t.Context(), rows); err != nil {
+				if _, err := trail.Append(t.Context(), rows); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -108,5 +108,72 @@ func TestATrailTakesAsMuchOfRedisAsItSays(t *testing.T) {
 				t.Errorf("takes %.2f times what is booked (%d)", ratio, booked)
 			}
 		})
+	}
+}
+
+// Whatever befalls a call, rows are kept or come back: appended again until none
+// is left, each is there.
+func TestATrailLosesNoRowInBothForms(t *testing.T) {
+	server := redistest.Start(t)
+	proxy := redistest.StartProxy(t, server.Addr())
+	const deadline = 200 * time.Millisecond
+	client, err := Open(proxy.URL(), deadline)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	trail := New(Config{Client: client, Deadline: deadline}).Trail(1 << 30)
+	number := 0
+	for name, fault := range map[string]redistest.Fault{"resets": redistest.Reset, "hangs": redistest.Hang} {
+		for _, side := range []redistest.Side{redistest.Requests, redistest.Replies} {
+			now := time.Now().UnixMicro()
+			var rows []keys.TrailRow
+			for range 100 {
+				number++
+				rows = append(rows, keys.TrailRow{Caller: keys.Account{byte(number), byte(number >> 8), 9}, At: now, Refusal: number%2 == 0, Data: fmt.Append(nil, number)})
+			}
+			redistest.Until(t, "the way to be clear", func() bool { return client.Ping(t.Context()).Err() == nil })
+			proxy.Set(fault, side)
+			left, err := trail.Append(t.Context(), rows)
+			proxy.Release()
+			if err == nil || len(left) == 0 {
+				t.Errorf("it %s on side %d: %v, %d rows are left", name, side, err, len(left))
+			}
+			redistest.Until(t, "the rows to be kept", func() bool {
+				left, err = trail.Append(t.Context(), left)
+				return err == nil
+			})
+			for _, r := range rows {
+				got, _, err := trail.Rows(t.Context(), r.Caller, 0)
+				if err != nil || len(got) == 0 || string(got[0].Data) != string(r.Data) || got[0].Refusal != r.Refusal {
+					t.Fatalf("it %s on side %d: of %q there is %v (%v)", name, side, r.Data, got, err)
+				}
+			}
+		}
+	}
+	proxy.Refuse()
+	rows := make([]keys.TrailRow, 2000)
+	for i := range rows {
+		rows[i] = keys.TrailRow{Caller: keys.Account{byte(i), byte(i >> 8), 10}, At: time.Now().UnixMicro(), Data: []byte("x")}
+	}
+	if left, err := trail.Append(t.Context(), rows); Kind(err) != "refused" && Kind(err) != "broken" || len(left) != len(rows) {
+		t.Errorf("without Redis: %v, %d rows are left", err, len(left))
+	}
+	proxy.Listen()
+	booked := func() (n int64) {
+		all, err := server.Client().HGetAll(t.Context(), trailTag+"bytes").Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, v := range all {
+			var x int64
+			fmt.Sscan(v, &x)
+			n += x
+		}
+		return n
+	}
+	redistest.Until(t, "what is owed to be booked", func() bool { _, err := trail.Append(t.Context(), nil); return err == nil })
+	if n, least := booked(), int64(number*trailRow); n < least {
+		t.Errorf("%d bytes are booked for %d rows", n, number)
 	}
 }
