@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/guardd/guardd/api/client"
+	"github.com/guardd/guardd/api/limits"
 )
 
 // What is written by hand is what json.Marshal writes, byte for byte: every field,
@@ -18,6 +19,32 @@ func TestTheAnswerToAnAttemptIsWrittenAsEverywhere(t *testing.T) {
 		var a client.AttemptResponse
 		draw(t, reflect.ValueOf(&a).Elem())
 		want, err := json.Marshal(&a)
+		got, gotErr := appendJSON([]byte("before "), &a)
+		if (err == nil) != (gotErr == nil) {
+			t.Fatalf("%v, not %v", gotErr, err)
+		}
+		if err == nil && string(got) != "before "+string(want) {
+			t.Fatalf("wrote\n%s\nnot\n%s", got, want)
+		}
+	})
+}
+
+// The headers, which json.Marshal has in any order, are in theirs.
+func TestTheAnswerToATakeIsWrittenAsEverywhere(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var a takeAnswer
+		draw(t, reflect.ValueOf(&a.TakeResponse).Elem())
+		whole := a.TakeResponse
+		whole.Headers = map[string]string{}
+		for _, name := range []string{limits.RateLimit, limits.RetryAfter, limits.XReset} {
+			if rapid.Bool().Draw(t, "there") {
+				var h struct{ Value string }
+				draw(t, reflect.ValueOf(&h).Elem())
+				a.headers = append(a.headers, limits.Header{Name: name, Value: h.Value})
+				whole.Headers[name] = h.Value
+			}
+		}
+		want, err := json.Marshal(&whole, json.Deterministic(true))
 		got, gotErr := appendJSON([]byte("before "), &a)
 		if (err == nil) != (gotErr == nil) {
 			t.Fatalf("%v, not %v", gotErr, err)
@@ -55,6 +82,7 @@ func draw(t *rapid.T, v reflect.Value) {
 		}
 	case reflect.String:
 		v.SetString(rapid.SampledFrom([]string{"", "account", "a\"b\\c\n\x00", "<script>&\u2028", "na\u00efve", "bad \xff"}).Draw(t, "text"))
+	case reflect.Map: // made by who draws
 	case reflect.Bool:
 		v.SetBool(rapid.Bool().Draw(t, "bool"))
 	case reflect.Int64:

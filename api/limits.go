@@ -17,13 +17,14 @@ type Taker interface {
 	Settle(ctx context.Context, reservation string, cost int64) (*plans.Settlement, error)
 }
 
-// takeAnswer is a TakeResponse that is sent with the headers that it holds.
+// takeAnswer is a TakeResponse, but for its headers, and the headers that it is
+// sent with.
 type takeAnswer struct {
 	client.TakeResponse
-	decision *plans.Decision
+	headers []limits.Header
 }
 
-func (a *takeAnswer) setHeaders(h http.Header) { limits.Set(h, a.decision) }
+func (a *takeAnswer) setHeaders(h http.Header) { limits.SetHeaders(h, a.headers) }
 
 // take asks for tokens. A refusal is a 200, too.
 func (s *service) take(ctx context.Context, _ *Key, q *client.TakeRequest) (*takeAnswer, error) {
@@ -45,21 +46,18 @@ func (s *service) take(ctx context.Context, _ *Key, q *client.TakeRequest) (*tak
 	if d.Impossible {
 		return nil, problemImpossible()
 	}
-	return &takeAnswer{takeResponse(d), d}, nil
+	return &takeAnswer{takeResponse(d), limits.Headers(d)}, nil
 }
 
 func takeResponse(d *plans.Decision) client.TakeResponse {
 	a := client.TakeResponse{Allowed: d.Allowed, Degraded: d.Degraded, Reason: d.Reason, Reservation: d.Reservation,
-		RetryAfterMS: milliseconds(d.RetryAfter), Limits: make([]client.LimitLevel, len(d.Limits)), Headers: map[string]string{}}
+		RetryAfterMS: milliseconds(d.RetryAfter), Limits: make([]client.LimitLevel, len(d.Limits))}
 	for i := range d.Limits {
 		l := &d.Limits[i]
 		a.Limits[i] = client.LimitLevel{Rule: l.Rule, Limit: l.Limit.Capacity, Remaining: l.Remaining(), Allowed: l.Allowed}
 		if i == d.Binding {
 			a.Rule, a.Limit, a.Remaining, a.ResetAfterMS = l.Rule, l.Limit.Capacity, l.Remaining(), milliseconds(l.Reset)
 		}
-	}
-	for _, h := range limits.Headers(d) {
-		a.Headers[h.Name] = h.Value
 	}
 	return a
 }

@@ -32,7 +32,7 @@ var settings = []string{
 	"separate scripts: a hash a key (TIME, HMGET, HSET, EXPIRE) by EVALSHA, all of a decision in one round trip",
 	"x/time/rate: a Limiter a key in a sync.Map, AllowN with a time; Load before LoadOrStore",
 	fmt.Sprintf("HTTP: %d kept-alive connections, every request a new account and address; the bare handler is chi with encoding/json, the same request and answer; guardd is the real process with the default policy, over Redis with a deadline of 500 ms (at saturation requests queue for longer than the default 5 ms)", parallel),
-	"plan limits over HTTP: one rule, every take another caller; the bare handler is chi with encoding/json and go-redis' pool of 64, and sends the call that guardd sends, but for the name of the bucket",
+	"plan limits over HTTP: one rule, 1,000 callers in turn; the bare handler is chi with encoding/json and go-redis' pool of 64, and sends the call that guardd sends, but for the name of the bucket",
 	fmt.Sprintf("events: %d bursts of %d, in the thread's own processor time; kafka-go's Writer with Async, RequireAll and 5 ms a batch, of events that were encoded before; the broker is kfake in a process of its own, whose processor time is not counted; guardd has a spool on disk", bursts, burst),
 	fmt.Sprintf("breached passwords: an index of made-up hashes, spread as real ones are, in the page cache; builds of %d million rows from a pipe; rows/s is what the processor time of generator and build together makes on 2 cores, and beside it what the clock said", buildRows/1_000_000),
 	"CPU: INFO cpu of Redis, getrusage of this process, /proc of the servers; where there is no /proc HTTP rows go by requests a second",

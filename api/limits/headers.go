@@ -1,10 +1,8 @@
 package limits
 
 import (
-	"fmt"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/guardd/guardd/keys/plans"
@@ -37,22 +35,21 @@ func Headers(d *plans.Decision) []Header {
 	if d.Binding < 0 || len(d.Limits) == 0 {
 		return nil
 	}
-	var policy, state []string
+	policy, state := make([]byte, 0, 64), make([]byte, 0, 64) // written by hand: every answer bears them
 	for _, l := range binding(d) {
-		policy = append(policy, fmt.Sprintf("%s;q=%d;w=%d", quote(l.Rule), integer(l.Limit.Capacity), integer(wholeSeconds(full(l)))))
-		item := fmt.Sprintf("%s;r=%d", quote(l.Rule), integer(l.Remaining()))
+		policy = parameter(parameter(item(policy, l.Rule), "q", l.Limit.Capacity), "w", wholeSeconds(full(l)))
+		state = parameter(item(state, l.Rule), "r", l.Remaining())
 		switch next := l.Next(); {
 		case !d.Allowed && !l.Allowed && !d.Impossible:
-			item += fmt.Sprintf(";t=%d", integer(wholeSeconds(l.Wait)))
+			state = parameter(state, "t", wholeSeconds(l.Wait))
 		case next > 0:
-			item += fmt.Sprintf(";t=%d", integer(wholeSeconds(next)))
+			state = parameter(state, "t", wholeSeconds(next))
 		}
-		state = append(state, item)
 	}
 	b := &d.Limits[d.Binding]
 	h := []Header{
-		{Policy, strings.Join(policy, ", ")},
-		{RateLimit, strings.Join(state, ", ")},
+		{Policy, string(policy)},
+		{RateLimit, string(state)},
 		{XLimit, strconv.FormatInt(b.Limit.Capacity, 10)},
 		{XRemaining, strconv.FormatInt(b.Remaining(), 10)},
 		{XReset, strconv.FormatInt(ceilSeconds(b.Reset), 10)},
@@ -74,10 +71,26 @@ func RetrySeconds(d *plans.Decision) int64 {
 
 // Set writes them.
 func Set(h http.Header, d *plans.Decision) {
-	for _, x := range Headers(d) {
-		h.Set(x.Name, x.Value)
+	SetHeaders(h, Headers(d))
+}
+
+// SetHeaders writes what Headers returned.
+func SetHeaders(h http.Header, all []Header) {
+	values := make([]string, len(all)) // of one value each
+	for i, x := range all {
+		values[i] = x.Value
+		h[canonical[x.Name]] = values[i : i+1 : i+1]
 	}
 }
+
+// canonical is how http.Header has the names.
+var canonical = func() map[string]string {
+	names := map[string]string{}
+	for _, name := range []string{Policy, RateLimit, XLimit, XRemaining, XReset, RetryAfter} {
+		names[name] = http.CanonicalHeaderKey(name)
+	}
+	return names
+}()
 
 // binding lists the limits, the binding one first.
 func binding(d *plans.Decision) []*plans.LimitState {
@@ -99,8 +112,25 @@ func ceilSeconds(d time.Duration) int64 { return int64((d + time.Second - 1) / t
 // wholeSeconds is at least 1: 0.4 s rounded to 0 sends a caller back at once.
 func wholeSeconds(d time.Duration) int64 { return max(ceilSeconds(d), 1) }
 
-// integer keeps to the 15 digits of a structured field.
-func integer(n int64) int64 { return min(n, 999_999_999_999_999) }
+// most is what a structured field's integer holds: 15 digits.
+const most = 999_999_999_999_999
 
-// quote makes a string of a structured field; names of rules hold nothing else.
-func quote(s string) string { return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"` }
+// item begins a member of a list: a string, of which a name of a rule holds
+// nothing that needs an escape but these.
+func item(b []byte, name string) []byte {
+	if len(b) > 0 {
+		b = append(b, ", "...)
+	}
+	b = append(b, '"')
+	for i := range len(name) {
+		if c := name[i]; c == '"' || c == '\\' {
+			b = append(b, '\\')
+		}
+		b = append(b, name[i])
+	}
+	return append(b, '"')
+}
+
+func parameter(b []byte, name string, n int64) []byte {
+	return strconv.AppendInt(append(append(append(b, ';'), name...), '='), min(n, most), 10)
+}
