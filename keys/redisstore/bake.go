@@ -88,9 +88,10 @@ func (b *bakery) sweep(now int64) {
 	})
 }
 
-// What bakeTake replaces, in settle.lua and reply.lua.
+// What bakeTake replaces, in settle.lua and reply.lua, and how a reply begins.
 const (
-	madeReply      = "'<BddddddBBBBBBBBBBc16' .. string.rep('Bd', limits)"
+	replyHead      = "<BdddddddBBBBBBBBBBc16"
+	madeReply      = "'" + replyHead + "' .. string.rep('Bd', limits)"
 	sentRules      = "{ sunpack(ARGV[3], ARGV[2]) }"
 	sentThresholds = "{ sunpack('<' .. string.rep('HHH', limits), ARGV[2], r[last + 1]) }"
 )
@@ -110,7 +111,7 @@ func bakeTake(r *keys.Rules) script {
 	text := strings.NewReplacer(
 		sentRules, "{"+string(table)+"}",
 		sentThresholds, "{"+string(ts)+"}",
-		madeReply, "'<BddddddBBBBBBBBBBc16"+strings.Repeat("Bd", r.LimitCount())+"'",
+		madeReply, "'"+replyHead+strings.Repeat("Bd", r.LimitCount())+"'",
 	).Replace(takeScript.text)
 	text = bakePlain(r) + text
 	return script{text, redis.NewScript(text).Hash()}
@@ -139,6 +140,6 @@ func bakePlain(r *keys.Rules) string {
 		return ""
 	}
 	n := func(v int64) string { return strconv.FormatInt(v, 10) }
-	return strings.NewReplacer("$plain", plainAsk, "$shape", n(int64(r.Shape())), "$id", n(int64(l.ID())),
+	return strings.NewReplacer("$plain", plainAsk, "$reply", replyHead, "$shape", n(int64(r.Shape())), "$id", n(int64(l.ID())),
 		"$units", n(l.Units()), "$capacity", n(l.Capacity), "$count", n(l.Count), "$period", n(l.Period)).Replace(plainText)
 }

@@ -29,7 +29,7 @@ if string.sub(ARGV[1], 25, 94) == '$plain' then
       local ms = (($units - left) / $count + 60000000) / 1000
       redis.call('SET', KEYS[1], struct.pack('<BI7I4I7I7', 2, now, $id, $units - left, $units), 'PX', string.format('%d', ms - ms % 1 + 1))
     end
-    return struct.pack('<BddddddBBBBBBBBBBc16Bd', 0, now, $shape, 0, 0, 0, 0, let and 1 or 0, taken and 1 or 0, let and 0 or 3, 0, 0, 1, 1,
+    return struct.pack('$replyBd', 0, now, $shape, 0, 0, 0, 0, 0, let and 1 or 0, taken and 1 or 0, let and 0 or 3, 0, 0, 1, 1,
       0, 0, 0, string.sub(ARGV[1], 95, 110), let and (taken and 3 or 1) or 13, left)
   end
 end

@@ -143,9 +143,9 @@ func outcomeOf(r string) string {
 		return "late"
 	case r[0] == 3:
 		return "impossible"
-	case r[49] == 1 && r[50] == 1:
+	case r[57] == 1 && r[58] == 1:
 		return "let and taken"
-	case r[49] == 1:
+	case r[57] == 1:
 		return "let"
 	}
 	return "refused"
