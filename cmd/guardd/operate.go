@@ -41,7 +41,9 @@ func (s *server) openDesk(st store) error {
 		return fmt.Errorf("the store %T keeps nothing for operators", st) // not with those of openStore
 	}
 	s.recents = s.openRecents()
-	c.Recents = recents{s.recents}
+	if s.config.Aggregate || s.fallback != nil { // else nobody keeps any
+		c.Recents = recents{s.recents}
+	}
 	c.Applied = s.metrics.operated
 	s.desk = operate.New(c, hex.EncodeToString(s.instance[:]))
 	s.metrics.watchDesk(s.desk.Age)
