@@ -109,8 +109,8 @@ func (s *redisSide) record() error {
 	return nil
 }
 
-// Replies. A take.lua reply has status first, then six doubles, then let.
-const letAt = 1 + 6*8
+// Replies. A take.lua reply has status first, then seven doubles, then let.
+const letAt = 1 + 7*8
 
 func lets(r []byte) bool    { return len(r) > letAt && r[0] == 0 && r[letAt] == 1 }
 func refuses(r []byte) bool { return len(r) > letAt && r[0] == 0 && r[letAt] == 0 }

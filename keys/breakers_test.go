@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/guardd/guardd/keys"
@@ -16,6 +17,7 @@ type nodes struct {
 	*keys.Memory
 	home  map[string]string
 	down  map[string]bool
+	mu    sync.Mutex // of asked, and of flips: parts are probed together
 	asked map[string]int
 }
 
@@ -28,6 +30,8 @@ func (n *nodes) Part(key string) string {
 
 func (n *nodes) call(key string) error {
 	part := n.Part(key)
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	n.asked[part]++
 	if n.down[part] {
 		return errDown
@@ -74,6 +78,8 @@ func newApart(t *testing.T) *apart {
 		home: map[string]string{"fleet": "one", "r/0": "one", "s/0": "two", "t/0": "three"}}
 	a.local = keys.NewMemory(keys.MemoryConfig{Now: clock})
 	a.breakers = keys.NewBreakers(keys.BreakersConfig{Store: a.nodes, Flipped: func(part string, open bool) {
+		a.mu.Lock()
+		defer a.mu.Unlock()
 		a.flips = append(a.flips, fmt.Sprint(part, " ", open))
 	}})
 	a.live = keys.NewLive(keys.LiveConfig{Store: a.nodes, Breakers: a.breakers, Now: clock})
