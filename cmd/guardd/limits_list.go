@@ -77,16 +77,16 @@ func (c *limitsCall) listRows(version int64, d *plans.Definition, what string) (
 	}
 	var rules, ps, ks, faulty [][]string
 	for _, r := range a.Rules {
-		rules = append(rules, []string{"rule", r.Name, fmt.Sprint(r.Capacity), r.Refill, strings.Join(extras(&r), " ")})
+		rules = append(rules, []string{"rule", printable(r.Name, plans.MaxName), fmt.Sprint(r.Capacity), printable(r.Refill, 60), strings.Join(extras(&r), " ")})
 	}
 	for _, p := range a.Plans {
-		ps = append(ps, []string{"plan", p.Name, strings.Join(p.Rules, " ")})
+		ps = append(ps, []string{"plan", printable(p.Name, plans.MaxName), printable(strings.Join(p.Rules, " "), 1200)})
 	}
 	for _, k := range a.Keys {
-		ks = append(ks, []string{"key", k.SHA256.String(), k.Plan, dash(k.Name), strings.Join(ownNumbers(&k), " ")})
+		ks = append(ks, []string{"key", k.SHA256.String(), k.Plan, dash(printable(k.Name, 60)), strings.Join(ownNumbers(&k), " ")})
 	}
 	for _, f := range a.Bad {
-		faulty = append(faulty, []string{"bad", f.Field, f.Reason})
+		faulty = append(faulty, []string{"bad", printable(f.Field, 200), printable(f.Reason, 400)})
 	}
 	for _, rows := range [][][]string{rules, ps, ks, faulty} {
 		printColumns(c.out, rows)
@@ -157,7 +157,7 @@ func (c *limitsCall) listChanges(ctx context.Context, db *plandb.DB, since time.
 	}
 	for i := range records {
 		r := &records[i]
-		fmt.Fprintf(c.out, "%s  version %d  %s: %s (%s)\n", r.At.Format(time.RFC3339), r.Version, r.Who, sentence(r, false), r.Why)
+		fmt.Fprintf(c.out, "%s  version %d  %s: %s (%s)\n", r.At.Format(time.RFC3339), r.Version, printable(r.Who, plans.MaxWho), sentence(r, false), printable(r.Why, plans.MaxWhy))
 	}
 	return exitOK, nil
 }

@@ -66,7 +66,7 @@ func fieldsOf(row json.RawMessage) map[string]string {
 		if json.Unmarshal(v, &s) != nil {
 			s = string(v)
 		}
-		all[name] = s
+		all[name] = printable(s, 200)
 	}
 	return all
 }

@@ -1,12 +1,12 @@
 package plandb
 
 import (
-	"bytes"
 	"database/sql"
 	"encoding/json"
 	"errors"
 	"io"
 	"strconv"
+	"strings"
 
 	"github.com/guardd/guardd/keys/plans"
 )
@@ -48,8 +48,13 @@ func (c *cells) number(column string) int64 {
 }
 
 // decode reads a column of JSON that holds what out can hold, and nothing else.
-func (c *cells) decode(column string, out any) {
-	d := json.NewDecoder(bytes.NewBufferString(c.text(column)))
+// empty is what most rows have there, and out as it is.
+func (c *cells) decode(column, empty string, out any) {
+	text := c.text(column)
+	if text == empty {
+		return
+	}
+	d := json.NewDecoder(strings.NewReader(text))
 	d.DisallowUnknownFields()
 	err := d.Decode(out)
 	if err == nil {

@@ -28,10 +28,10 @@ func (db *DB) Change(ctx context.Context, o plans.Order) ([]plans.Record, error)
 	if err != nil || o.DryRun || len(records) == 0 {
 		return records, err
 	}
-	if err := write(ctx, tx, records); err != nil {
+	if err := db.write(ctx, tx, records); err != nil {
 		return nil, failed("changing limits", err)
 	}
-	if err := sign(ctx, tx, &o, records); err != nil {
+	if err := db.sign(ctx, tx, &o, records); err != nil {
 		return nil, failed("changing limits", err)
 	}
 	if err := tx.Commit(); err != nil {
@@ -61,16 +61,18 @@ func (db *DB) edit(ctx context.Context, tx *sql.Tx, o *plans.Order) ([]plans.Rec
 	if err := o.Edit(&after); err != nil {
 		return nil, err
 	}
-	if bad := plans.Judge(before, &after); len(bad) > 0 {
+	records := plans.Diff(before, &after)
+	if bad := plans.Judge(before, &after, records); len(bad) > 0 {
 		return nil, bad
 	}
-	return plans.Diff(before, &after), nil
+	return records, nil
 }
 
-// batch is how many rows one statement writes: SQLite takes 32,766 values.
-const batch = 500
+// batch is how many rows one statement writes: the drivers look for the place of
+// each value.
+const batch = 100
 
-func write(ctx context.Context, tx *sql.Tx, records []plans.Record) error {
+func (db *DB) write(ctx context.Context, tx *sql.Tx, records []plans.Record) error {
 	for _, t := range tables {
 		var put []any
 		var gone []string
@@ -87,7 +89,7 @@ func write(ctx context.Context, tx *sql.Tx, records []plans.Record) error {
 				put = append(put, values...)
 			}
 		}
-		if err := inBatches(ctx, tx, put, len(t.columns), t.put); err != nil {
+		if err := inBatches(ctx, tx, put, len(t.columns), func(rows int) string { return t.put(rows, db.mark) }); err != nil {
 			return err
 		}
 		for _, name := range gone {
@@ -113,7 +115,7 @@ func inBatches(ctx context.Context, tx *sql.Tx, values []any, columns int, state
 var auditColumns = []string{"version", "line", "at_us", "who", "reason", "action", "kind", "name", "before", "after"}
 
 // sign writes the audit, under the version that the triggers have made.
-func sign(ctx context.Context, tx *sql.Tx, o *plans.Order, records []plans.Record) error {
+func (db *DB) sign(ctx context.Context, tx *sql.Tx, o *plans.Order, records []plans.Record) error {
 	version, err := readVersion(ctx, tx)
 	if err != nil {
 		return err
@@ -125,6 +127,6 @@ func sign(ctx context.Context, tx *sql.Tx, o *plans.Order, records []plans.Recor
 		lines = append(lines, version, int64(i), o.At.UnixMicro(), o.Who, o.Why, string(r.Action), string(r.Kind), r.Name, string(r.Before), string(r.After))
 	}
 	return inBatches(ctx, tx, lines, len(auditColumns), func(rows int) string {
-		return fmt.Sprintf("INSERT INTO guardd_limits_audit (%s) VALUES %s", strings.Join(auditColumns, ", "), places(rows, len(auditColumns)))
+		return fmt.Sprintf("INSERT INTO guardd_limits_audit (%s) VALUES %s", strings.Join(auditColumns, ", "), places(rows, len(auditColumns), db.mark))
 	})
 }

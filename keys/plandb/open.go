@@ -22,6 +22,9 @@ type DB struct {
 // dialect is where the two differ.
 type dialect struct {
 	name string
+	// mark stands before the number of a value in a long statement. SQLite takes $1,
+	// too, but as a name that it looks for in a list.
+	mark string
 	// lock is the first statement of a transaction that changes rows, and that of
 	// one that changes the schema: whoever comes second waits.
 	lock, lockSchema string

@@ -15,6 +15,7 @@ import (
 
 var postgres = dialect{
 	name:       "postgres",
+	mark:       "$",
 	lock:       `SELECT version FROM guardd_limits_state WHERE id = 1 FOR UPDATE`,
 	lockSchema: `SELECT pg_advisory_xact_lock(7381220951)`, // any number that nobody else uses
 	snapshot:   &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true},

@@ -13,6 +13,7 @@ import (
 // In SQLite a transaction that is not read-only takes the lock when it begins.
 var sqliteDialect = dialect{
 	name:     "sqlite",
+	mark:     "?",
 	snapshot: &sql.TxOptions{ReadOnly: true},
 	noTable:  func(err error) bool { return strings.Contains(err.Error(), "no such table") },
 }

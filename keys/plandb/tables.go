@@ -34,11 +34,11 @@ func readRule(c *cells, d *plans.Definition) string {
 	r := plans.Rule{Name: c.text("name"), Capacity: c.number("capacity"),
 		Refill: strconv.FormatInt(c.number("refill_count"), 10) + "/" + c.text("refill_period"),
 		Counts: plans.Counts(c.text("counts")), Failure: plans.Failure(c.text("failure")), Refund: plans.Refund(c.text("refund"))}
-	c.decode("routes", &r.Routes)
+	c.decode("routes", "{}", &r.Routes)
 	if kind := c.text("kind"); kind != rateKind {
 		c.bad("kind", "is "+strconv.Quote(kind)+", which this guardd does not know")
 	}
-	c.decode("settings", &struct{}{})
+	c.decode("settings", "{}", &struct{}{})
 	if c.fault == nil {
 		d.Rules = append(d.Rules, r)
 	}
@@ -64,7 +64,7 @@ func ruleValues(row json.RawMessage) ([]any, error) {
 
 func readPlan(c *cells, d *plans.Definition) string {
 	p := plans.Plan{Name: c.text("name")}
-	c.decode("rules", &p.Rules)
+	c.decode("rules", "", &p.Rules)
 	if c.fault == nil {
 		d.Plans = append(d.Plans, p)
 	}
@@ -88,7 +88,7 @@ func readKey(c *cells, d *plans.Definition) string {
 	case k.SHA256.String() != sum:
 		c.bad("sha256", "must be in lower case")
 	}
-	c.decode("overrides", &k.Overrides)
+	c.decode("overrides", "[]", &k.Overrides)
 	if c.fault == nil {
 		d.Keys = append(d.Keys, k)
 	}
@@ -122,22 +122,22 @@ func or(s, standard string) string {
 }
 
 // put is a statement that writes n rows over those of the same names.
-func (t *table) put(n int) string {
+func (t *table) put(n int, mark string) string {
 	sets := make([]string, len(t.columns)-1)
 	for i, c := range t.columns[1:] {
 		sets[i] = c + " = excluded." + c
 	}
 	return fmt.Sprintf("INSERT INTO %s (%s) VALUES %s ON CONFLICT (%s) DO UPDATE SET %s",
-		t.name, strings.Join(t.columns, ", "), places(n, len(t.columns)), t.columns[0], strings.Join(sets, ", "))
+		t.name, strings.Join(t.columns, ", "), places(n, len(t.columns), mark), t.columns[0], strings.Join(sets, ", "))
 }
 
-// places is ($1, $2), ($3, $4) and so on.
-func places(rows, columns int) string {
+// places is ($1, $2), ($3, $4) and so on, with the dialect's mark.
+func places(rows, columns int, mark string) string {
 	all := make([]string, rows)
 	for i := range all {
 		row := make([]string, columns)
 		for j := range row {
-			row[j] = "$" + strconv.Itoa(i*columns+j+1)
+			row[j] = mark + strconv.Itoa(i*columns+j+1)
 		}
 		all[i] = "(" + strings.Join(row, ", ") + ")"
 	}

@@ -1,7 +1,6 @@
 package plans
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"maps"
@@ -96,9 +95,13 @@ func (e *Edit) made(d *Definition) bool {
 	if e.Apply(&alone) != nil {
 		return false
 	}
-	kind, name, _ := e.Row()
-	id := rowID{kind, name}
-	return bytes.Equal(rowsOf(&alone)[id], rowsOf(d)[id])
+	switch {
+	case e.Rule != nil:
+		return slices.ContainsFunc(d.Rules, func(r Rule) bool { return sameRule(&r, &alone.Rules[0]) })
+	case e.Plan != nil:
+		return slices.ContainsFunc(d.Plans, func(p Plan) bool { return samePlan(&p, &alone.Plans[0]) })
+	}
+	return slices.ContainsFunc(d.Keys, func(k Key) bool { return sameKey(&k, &alone.Keys[0]) })
 }
 
 // Row is what the edit is of. Faults where it is of none, or of several.

@@ -3,6 +3,7 @@ package plans_test
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/guardd/guardd/keys/plans"
@@ -67,7 +68,7 @@ func TestEditsOfRows(t *testing.T) {
 		err := c.edit.Apply(&after)
 		if err == nil {
 			kind, name, _ := c.edit.Row()
-			if bad := plans.Judge(d, &after).Within(kind, name); len(bad) > 0 {
+			if bad := plans.Judge(d, &after, plans.Diff(d, &after)).Within(kind, name); len(bad) > 0 {
 				err = bad
 			}
 		}
@@ -97,7 +98,8 @@ func TestABadRowKeepsNobodyFromMendingAnother(t *testing.T) {
 		if err := e.Apply(&after); err != nil {
 			t.Fatal(err)
 		}
-		return plans.Judge(d, &after), plans.Diff(d, &after)
+		diff := plans.Diff(d, &after)
+		return plans.Judge(d, &after, diff), diff
 	}
 	if bad, diff := judge(plans.Edit{Action: plans.Change, Rule: &plans.RuleEdit{Name: "r", Capacity: ptr(11)}}); len(bad) > 0 || len(diff) != 1 {
 		t.Errorf("another row: %v, %+v", bad, diff)
@@ -151,9 +153,13 @@ func TestWithoutABookNothingIsKnown(t *testing.T) {
 }
 
 func TestAnAuthorSaysWhoAndWhy(t *testing.T) {
-	for field, a := range map[string]plans.Author{"who": {Why: "x"}, "reason": {Who: "x"}} {
-		if err := a.Check(); !isFault(err, field) {
-			t.Errorf("%+v: %v", a, err)
+	for _, c := range []struct {
+		field    string
+		who, why string
+	}{{"who", "", "x"}, {"who", " ", "x"}, {"who", strings.Repeat("x", plans.MaxWho+1), "x"}, {"who", "a\x1b[2J", "x"}, {"reason", "x", ""},
+		{"reason", "x", strings.Repeat("x", plans.MaxWhy+1)}, {"reason", "x", "a\nb"}, {"reason", "x", "\xff"}} {
+		if err := (plans.Author{Who: c.who, Why: c.why}).Check(); !isFault(err, c.field) {
+			t.Errorf("%+v: %v", c, err)
 		}
 	}
 	if err := (plans.Author{Who: "a", Why: "b"}).Check(); err != nil {

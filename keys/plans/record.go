@@ -1,12 +1,15 @@
 package plans
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
+	"maps"
 	"slices"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 )
 
 // Author is who changes limits, and why: neither is ever empty.
@@ -26,10 +29,12 @@ func (a Author) Check() error {
 		most        int
 	}{{"who", a.Who, MaxWho}, {"reason", a.Why, MaxWhy}} {
 		switch {
-		case x.text == "":
+		case strings.TrimSpace(x.text) == "":
 			bad.add(x.field, "is missing: the audit says who changed what, and why")
 		case len(x.text) > x.most:
 			bad.add(x.field, "is too long")
+		case !utf8.ValidString(x.text) || strings.ContainsFunc(x.text, unicode.IsControl):
+			bad.add(x.field, "holds what cannot be printed")
 		}
 	}
 	return bad.err()
@@ -66,52 +71,69 @@ type Record struct {
 // Diff is what makes after of before, row by row in order of kind and name:
 // Action, Kind, Name, Before and After of each Record.
 func Diff(before, after *Definition) []Record {
-	was, is := rowsOf(before), rowsOf(after)
-	var all []Record
-	for id, row := range is {
-		old, known := was[id]
+	return slices.Concat(
+		diff(before, after, KindRule, before.Rules, after.Rules, func(r *Rule) string { return r.Name }, sameRule, Rule.brief),
+		diff(before, after, KindPlan, before.Plans, after.Plans, func(p *Plan) string { return p.Name }, samePlan, Plan.brief),
+		diff(before, after, KindKey, before.Keys, after.Keys, func(k *Key) string { return k.SHA256.String() }, sameKey, Key.brief))
+}
+
+func diff[T any](before, after *Definition, kind Kind, was, is []T, name func(*T) string, same func(a, b *T) bool, brief func(T) T) (all []Record) {
+	old := make(map[string]*T, len(was)) // nil: unread
+	for _, u := range before.Unread {
+		if u.Kind == kind {
+			old[u.Name] = nil
+		}
+	}
+	for i := range was {
+		old[name(&was[i])] = &was[i]
+	}
+	for i := range is {
+		row, n := &is[i], name(&is[i])
+		there, known := old[n]
+		delete(old, n)
 		switch {
 		case !known:
-			all = append(all, Record{Action: Create, Kind: id.kind, Name: id.name, After: row})
-		case !bytes.Equal(old, row):
-			all = append(all, Record{Action: Change, Kind: id.kind, Name: id.name, Before: old, After: row})
+			all = append(all, Record{Action: Create, Kind: kind, Name: n, After: encode(brief(*row))})
+		case there == nil || !same(there, row):
+			r := Record{Action: Change, Kind: kind, Name: n, After: encode(brief(*row))}
+			if there != nil {
+				r.Before = encode(brief(*there))
+			}
+			all = append(all, r)
 		}
 	}
-	for id, old := range was {
-		if _, still := is[id]; !still {
-			all = append(all, Record{Action: Delete, Kind: id.kind, Name: id.name, Before: old})
+	for _, u := range after.Unread {
+		if u.Kind == kind && old[u.Name] == nil {
+			delete(old, u.Name) // left alone
 		}
 	}
-	order := []Kind{KindRule, KindPlan, KindKey}
-	slices.SortFunc(all, func(a, b Record) int {
-		return cmp.Or(cmp.Compare(slices.Index(order, a.Kind), slices.Index(order, b.Kind)), cmp.Compare(a.Name, b.Name))
-	})
+	for n, there := range old {
+		r := Record{Action: Delete, Kind: kind, Name: n}
+		if there != nil {
+			r.Before = encode(brief(*there))
+		}
+		all = append(all, r)
+	}
+	slices.SortFunc(all, func(a, b Record) int { return cmp.Compare(a.Name, b.Name) })
 	return all
 }
 
-type rowID struct {
-	kind Kind
-	name string
+// The rows are compared in place of their texts: there may be many.
+
+func sameRule(a, b *Rule) bool {
+	x, y := a.brief(), b.brief()
+	return x.Name == y.Name && x.Capacity == y.Capacity && x.Refill == y.Refill && maps.Equal(x.Routes, y.Routes) &&
+		x.Counts == y.Counts && x.Failure == y.Failure && x.Refund == y.Refund
 }
 
-// rowsOf is every row as canonical JSON; of an unread one nil.
-func rowsOf(d *Definition) map[rowID]json.RawMessage {
-	all := make(map[rowID]json.RawMessage, len(d.Rules)+len(d.Plans)+len(d.Keys))
-	for _, u := range d.Unread {
-		all[rowID{u.Kind, u.Name}] = nil
-	}
-	for i := range d.Rules {
-		r := d.Rules[i].brief()
-		all[rowID{KindRule, r.Name}] = encode(r)
-	}
-	for i := range d.Plans {
-		all[rowID{KindPlan, d.Plans[i].Name}] = encode(d.Plans[i])
-	}
-	for i := range d.Keys {
-		k := d.Keys[i].brief()
-		all[rowID{KindKey, k.SHA256.String()}] = encode(k)
-	}
-	return all
+func samePlan(a, b *Plan) bool { return a.Name == b.Name && slices.Equal(a.Rules, b.Rules) }
+
+func sameKey(a, b *Key) bool {
+	x, y := a.brief(), b.brief()
+	return x.SHA256 == y.SHA256 && x.Name == y.Name && x.Plan == y.Plan && x.State == y.State &&
+		slices.EqualFunc(x.Overrides, y.Overrides, func(v, w Override) bool {
+			return v.Rule == w.Rule && v.Refill == w.Refill && (v.Capacity == nil) == (w.Capacity == nil) && (v.Capacity == nil || *v.Capacity == *w.Capacity)
+		})
 }
 
 func encode(row any) json.RawMessage {
@@ -144,6 +166,8 @@ func (r Rule) brief() Rule {
 	}
 	return r
 }
+
+func (p Plan) brief() Plan { return p }
 
 func (k Key) brief() Key {
 	unsay(&k.State, Active)

@@ -96,46 +96,53 @@ func (b *Book) keep(u Unread, last *Book, faults *Faults) {
 }
 
 // Judge is what keeps after from being written over before, rows by name: all
-// that is wrong with the rows that differ, and what their change breaks
-// elsewhere. A row that was bad and is not touched keeps nobody from mending
-// another.
-func Judge(before, after *Definition) Faults {
-	_, had := Compile(before, "", nil)
-	_, have := Compile(after, "", nil)
-	had = before.ByName(had)
+// that is wrong with the rows that differ (those of Diff), and what their change
+// breaks elsewhere. A row that was bad and is not touched keeps nobody from
+// mending another.
+func Judge(before, after *Definition, touched []Record) Faults {
 	var bad Faults
-	touched := Diff(before, after)
-	for _, f := range after.ByName(have) {
-		if !slices.Contains(had, f) || slices.ContainsFunc(touched, func(r Record) bool { return f.of(r.Kind, r.Name) }) {
-			bad = append(bad, f)
+	if _, have := Compile(after, "", nil); len(have) > 0 {
+		_, had := Compile(before, "", nil)
+		had = before.ByName(had)
+		for _, f := range after.ByName(have) {
+			if !slices.Contains(had, f) || slices.ContainsFunc(touched, func(r Record) bool { return f.of(r.Kind, r.Name) }) {
+				bad = append(bad, f)
+			}
 		}
 	}
-	for _, r := range touched {
-		if r.Action == Delete {
-			after.stillNamed(r.Kind, r.Name, &bad)
-		}
-	}
+	after.stillNamed(touched, &bad)
 	return bad
 }
 
 // stillNamed refuses to delete what others name. Compile does that by itself, but
 // not of a row that could not be read: without it they were bad before, and yet
 // live on in processes that remember it.
-func (d *Definition) stillNamed(k Kind, name string, bad *Faults) {
-	add := func(field string) {
-		if !bad.On(field) {
+func (d *Definition) stillNamed(touched []Record, bad *Faults) {
+	type rowID struct {
+		kind Kind
+		name string
+	}
+	gone := map[rowID]bool{}
+	for _, r := range touched {
+		if r.Action == Delete && r.Kind != KindKey {
+			gone[rowID{r.Kind, r.Name}] = true
+		}
+	}
+	if len(gone) == 0 {
+		return
+	}
+	add := func(k Kind, name, field string) {
+		if gone[rowID{k, name}] && !bad.On(field) {
 			bad.add(field, fmt.Sprintf("names %s %q", k, name))
 		}
 	}
 	for _, p := range d.Plans {
-		if i := slices.Index(p.Rules, name); k == KindRule && i >= 0 {
-			add(KindPlan.field(p.Name, fmt.Sprintf("rules[%d]", i)))
+		for i, name := range p.Rules {
+			add(KindRule, name, KindPlan.field(p.Name, fmt.Sprintf("rules[%d]", i)))
 		}
 	}
 	for _, x := range d.Keys {
-		if k == KindPlan && x.Plan == name {
-			add(KindKey.field(x.SHA256.String(), "plan"))
-		}
+		add(KindPlan, x.Plan, KindKey.field(x.SHA256.String(), "plan"))
 	}
 }
 
