@@ -20,13 +20,17 @@ type inbox struct {
 	mu   sync.Mutex
 	mail []Message
 	fail error
-	hold chan struct{} // when set, a delivery waits for it to close
+	// hold, when set, has a delivery wait for it to close, and tell began before.
+	hold, began chan struct{}
 	// putOff says whose messages are to be tried again later, without end.
 	putOff func(*Message) bool
 }
 
 func (b *inbox) Deliver(ctx context.Context, m *Message) error {
 	if b.hold != nil {
+		if b.began != nil {
+			b.began <- struct{}{}
+		}
 		select {
 		case <-b.hold:
 		case <-ctx.Done():

@@ -18,7 +18,7 @@ func (g *Guard) notify(realm *liveRealm, flow string, a keys.Account, name, what
 	if g.c.Shadow || g.live.Load().deliver == nil || g.c.Tallies == nil || !realm.notices[what] {
 		return
 	}
-	g.queue.put(realm.name, func(ctx context.Context) {
+	g.queue.put(realm.name, &letter{deliver: func(ctx context.Context) {
 		n, before, err := g.c.Tallies.Tally(ctx, realm.at(a).Tally("notice", a.String()), g.storeNow(), noticeWindow)
 		if err != nil || n > 1 {
 			return
@@ -31,7 +31,7 @@ func (g *Guard) notify(realm *liveRealm, flow string, a keys.Account, name, what
 			ID: idText(id), Kind: MessageNotice, Account: name, AccountHash: a.String(), Realm: realm.name, Flow: flow,
 			Notice: what, Suppressed: max(before-1, 0), At: micros(at),
 		})
-	})
+	}})
 }
 
 // notifySuccess tells the owner of a success that may not be hers. The name has

@@ -62,13 +62,29 @@ func (g *Guard) Send(ctx context.Context, token, proof string) (*Sent, error) {
 		s.ValidUntil = micros(ans.Code.Until)
 		fallthrough // its mail may have been lost
 	case keys.CodePriced:
-		picture := *c
-		picture.rung, picture.work = keys.Captcha, realm.pow.work(keys.Captcha, 0, 0, keys.Normal)
-		s.Challenge, err = g.again(realm, &picture, false)
+		s.Challenge, err = g.picture(realm, c)
+		return s, err
+	}
+	paid := ask.Proof.Key != "" && (ans.Proof == keys.ProofUsed || ans.Proof == keys.ProofNone)
+	ok, err := g.post(realm, c, token, &ans, paid)
+	switch {
+	case err != nil:
+		return nil, err
+	case !ok && paid || g.queue.isClosed():
+		return nil, ErrTooMany
+	case !ok:
+		s.Challenge, err = g.picture(realm, c)
 		return s, err
 	}
 	s.Sent, s.ValidUntil = true, micros(ans.Code.Until)
-	return s, g.post(realm, c, token, &ans)
+	return s, nil
+}
+
+// picture is what to read before a code is sent to the account of c.
+func (g *Guard) picture(realm *liveRealm, c *challengeToken) (*Challenge, error) {
+	picture := *c
+	picture.rung, picture.work = keys.Captcha, realm.pow.work(keys.Captcha, 0, 0, keys.Normal)
+	return g.again(realm, &picture, false)
 }
 
 // price is what a solved picture is worth to the sender of codes.
@@ -83,13 +99,13 @@ func (g *Guard) price(realm *liveRealm, c *challengeToken, token string) (keys.P
 	return realm.proof(p), nil
 }
 
-// post hands the code to delivery. One that fails counts as not sent, so that
-// the next press sends another; but of a code sent again the first mail may
-// have arrived.
-func (g *Guard) post(realm *liveRealm, c *challengeToken, token string, ans *keys.CodeAnswer) error {
+// post hands the code to delivery, and reports whether there was room. One that
+// fails counts as not sent, so that the next press sends another; but of a code
+// sent again the first mail may have arrived.
+func (g *Guard) post(realm *liveRealm, c *challengeToken, token string, ans *keys.CodeAnswer, paid bool) (bool, error) {
 	id, err := g.newID()
 	if err != nil {
-		return err
+		return false, err
 	}
 	m := &Message{
 		ID: idText(id), Kind: MessageCode, Account: c.name, AccountHash: c.account.String(),
@@ -105,7 +121,11 @@ func (g *Guard) post(realm *liveRealm, c *challengeToken, token string, ans *key
 			_ = g.c.Codes.UnsendCode(ctx, key, serial, g.storeNow()) // else it is as one whose delivery nobody heard of
 		}
 	}
-	ok := g.queue.put(c.realm, func(ctx context.Context) {
+	l := &letter{account: c.account, place: c.ip.Wide(), paid: paid, drop: func() { failed(context.Background()) }}
+	l.deliver = func(ctx context.Context) {
+		if !ans.Degraded && g.past(ctx, key, serial) {
+			return
+		}
 		err := g.deliver(ctx, m)
 		ctx = context.WithoutCancel(ctx)
 		switch {
@@ -114,10 +134,17 @@ func (g *Guard) post(realm *liveRealm, c *challengeToken, token string, ans *key
 		case !ans.Degraded:
 			_ = g.c.Codes.ConfirmCode(ctx, key, serial, g.storeNow()) // else it is sent again when somebody asks for it
 		}
-	})
-	if !ok {
-		failed(context.Background())
-		return ErrTooMany
 	}
-	return nil
+	if !g.queue.put(c.realm, l) {
+		l.drop()
+		return false, nil
+	}
+	return true, nil
+}
+
+// past reports whether the code is known to live no more: its mail waited for
+// so long that another was sent, and would be the newest with a code that is dead.
+func (g *Guard) past(ctx context.Context, key string, serial int64) bool {
+	live, err := g.c.Codes.LiveCode(ctx, key, g.storeNow())
+	return err == nil && live.Serial != serial
 }

@@ -143,12 +143,11 @@ func TestACodeThatFailedForGoodCountsAsNotSent(t *testing.T) {
 // settle waits until every worker is idle, by having each take one more job.
 func (q *queue) settle(t *testing.T) {
 	t.Helper()
-	q.mu.Lock()
-	jobs := q.realms["default"].jobs
-	q.mu.Unlock()
 	gate, done := make(chan struct{}), make(chan struct{}, queueWorkers)
 	for range queueWorkers {
-		jobs <- func(context.Context) { done <- struct{}{}; <-gate }
+		if !q.put("default", &letter{deliver: func(context.Context) { done <- struct{}{}; <-gate }}) {
+			t.Fatal("no room")
+		}
 	}
 	for range queueWorkers {
 		<-done
@@ -159,12 +158,17 @@ func (q *queue) settle(t *testing.T) {
 // fresh is the token of a challenge of an account and address of its own.
 func (w *world) fresh(i int) string {
 	w.Helper()
+	return w.freshAt(fmt.Sprintf("account %d", i), fmt.Sprintf("198.18.%d.%d", i/250, i%250+1))
+}
+
+func (w *world) freshAt(of, where string) string {
+	w.Helper()
 	realm := w.g.live.Load().realms["default"]
-	account, name, err := realm.account(fmt.Sprintf("account %d", i))
+	account, name, err := realm.account(of)
 	if err != nil {
 		w.Fatal(err)
 	}
-	ip, _ := keys.ParseAddress(fmt.Sprintf("198.18.%d.%d", i/250, i%250+1))
+	ip, _ := keys.ParseAddress(where)
 	c := &challengeToken{scope: scope{"default", 0}, rung: keys.Verify, account: account, name: name, ip: ip}
 	if err := w.g.refresh(c, w.clock.Load()); err != nil {
 		w.Fatal(err)
@@ -203,23 +207,40 @@ func TestAnEmptiedAddressCausesFewMails(t *testing.T) {
 	}
 }
 
-// TestDeliveriesThatHangFillABoundedQueue and hold nobody up.
-func TestDeliveriesThatHangFillABoundedQueue(t *testing.T) {
-	w := newMailed(t)
-	w.box.hold = make(chan struct{})
-	release := sync.OnceFunc(func() { close(w.box.hold) })
+// hangs is a world whose mail server hangs until it is released.
+func hangs(t *testing.T) (w *mailed, release func()) {
+	w = newMailed(t)
+	w.box.hold, w.box.began, w.settled = make(chan struct{}), make(chan struct{}, 3*queueLen), make(chan error, 3*queueLen)
+	release = sync.OnceFunc(func() { close(w.box.hold) })
 	t.Cleanup(release) // or a failure would wait for ever
-	sent, refused := 0, ""
-	for i := range queueLen + 2*queueWorkers {
-		token := w.fresh(i)
-		if s, err := w.g.Send(context.Background(), token, ""); errors.Is(err, ErrTooMany) {
-			refused = token
-		} else if err != nil || !s.Sent {
-			t.Fatalf("%+v %v", s, err)
-		} else {
+	return w, release
+}
+
+// pile has as many codes sent for strangers as are taken, from places with so many
+// addresses each.
+func (w *mailed) pile(each int) (sent int, refused string) {
+	w.Helper()
+	for i := range queueLen + 3*queueWorkers {
+		token := w.freshAt(fmt.Sprintf("account %d", i), fmt.Sprintf("198.%d.%d.%d", 18+i/each/250, i/each%250, i%each+1))
+		s, err := w.g.Send(context.Background(), token, "")
+		switch {
+		case err != nil:
+			w.Fatal(err)
+		case s.Sent:
 			sent++
+		case s.Challenge == nil || s.Challenge.Kind != KindCaptcha || !s.ValidUntil.IsZero():
+			w.Fatalf("%+v", s)
+		default:
+			refused = token
 		}
 	}
+	return sent, refused
+}
+
+// TestDeliveriesThatHangFillABoundedQueue and hold nobody up.
+func TestDeliveriesThatHangFillABoundedQueue(t *testing.T) {
+	w, release := hangs(t)
+	sent, refused := w.pile(1)
 	if sent < queueLen || sent > queueLen+queueWorkers || refused == "" {
 		t.Errorf("%d taken", sent)
 	}
@@ -228,6 +249,75 @@ func TestDeliveriesThatHangFillABoundedQueue(t *testing.T) {
 		<-w.settled
 	}
 	w.code(refused) // it counted as not sent
+}
+
+// TestAQueueThatStrangersFilledHoldsUpNoOwner: from few places they give way to
+// another; from more than there is room for, she reads a picture, and goes before
+// them.
+func TestAQueueThatStrangersFilledHoldsUpNoOwner(t *testing.T) {
+	for _, each := range []int{250, 1} {
+		t.Run(fmt.Sprintf("%d addresses a place", each), func(t *testing.T) {
+			w, release := hangs(t)
+			w.pile(each)
+			token := w.freshAt(alice, home)
+			s := w.send(token, "")
+			if each == 1 {
+				if s.Sent || s.Challenge == nil {
+					t.Fatalf("%+v", s)
+				}
+				proof := w.answer(Solution{Token: s.Challenge.Token, Text: w.read(s.Challenge.Token)}).Proof
+				s = w.send(token, proof)
+			}
+			if !s.Sent {
+				t.Fatalf("%+v", s)
+			}
+			release()
+			for range 4 * queueWorkers { // those at work, and a turn of each place
+				<-w.settled
+			}
+			w.box.mu.Lock()
+			defer w.box.mu.Unlock()
+			for _, m := range w.box.mail {
+				if m.Account == alice {
+					if r := w.answer(Solution{Token: token, Text: m.Code}); r.Proof == "" {
+						t.Error(r.Err)
+					}
+					return
+				}
+			}
+			t.Errorf("the owner's is not among the first %d", len(w.box.mail))
+		})
+	}
+}
+
+// TestACodeThatIsPastIsNotDelivered: its mail has waited until another code was
+// sent, and would be the newest in the mailbox with one that is dead.
+func TestACodeThatIsPastIsNotDelivered(t *testing.T) {
+	w, release := hangs(t)
+	for i := range queueWorkers {
+		w.send(w.fresh(i), "")
+		<-w.box.began
+	}
+	w.send(w.freshAt(alice, home), "")
+	w.pass(15 * time.Minute)
+	// Another instance sends the next.
+	other := &mailed{world: w.world, box: &inbox{}, settled: make(chan error, 1)}
+	c := w.c
+	c.Deliver, c.Delivered = map[string]Deliverer{"default": other.box}, func(_ *Message, err error) { other.settled <- err }
+	other.world = &world{T: t, g: w.guard(c), c: c, store: w.store}
+	code := other.code(w.freshAt(alice, home))
+	release()
+	if err := w.g.Close(t.Context()); err != nil || len(w.box.mail) != queueWorkers {
+		t.Fatalf("%d mails, %v", len(w.box.mail), err)
+	}
+	for _, m := range w.box.mail {
+		if m.Account == alice {
+			t.Error("a dead code was delivered")
+		}
+	}
+	if r := w.answer(Solution{Token: w.freshAt(alice, home), Text: code}); r.Proof == "" {
+		t.Error(r.Err)
+	}
 }
 
 func TestCloseDeliversWhatIsOnItsWayOrTakesItBack(t *testing.T) {
@@ -298,11 +388,11 @@ func TestADeliveryThatIsPutOffHoldsUpNoOther(t *testing.T) {
 	for i := range queuePaused + 1 {
 		token := w.fresh(i)
 		for {
-			_, err := w.g.Send(context.Background(), token, "")
-			if err == nil {
+			s, err := w.g.Send(context.Background(), token, "")
+			if err == nil && s.Sent {
 				break
 			}
-			if !errors.Is(err, ErrTooMany) || time.Now().After(end) {
+			if err != nil || time.Now().After(end) {
 				t.Fatal(err)
 			}
 			time.Sleep(time.Millisecond)
