@@ -144,6 +144,23 @@ func TestPublishWaitsForALeader(t *testing.T) {
 			}
 		})
 	}
+	t.Run("of some partitions", func(t *testing.T) {
+		s, p := kafkatest.Start(t, kafkatest.Options{Fake: true}), prefix()
+		b := open(t, s, func(c *Config) { c.Prefix, c.Partitions = p, 4 })
+		refuse(s, p+"events", 1, kerr.NotLeaderForPartition) // a request is of one
+		publishN(t, b, 0, 100)
+		m, written := &member{b: b, topic: aggregate.TopicEvents}, int64(0)
+		for id := range 4 {
+			_, end, err := m.ends(t.Context(), &partition{id: id})
+			if err != nil {
+				t.Fatal(err)
+			}
+			written += end
+		}
+		if written != 100 {
+			t.Errorf("100 messages were written %d times", written)
+		}
+	})
 	t.Run("until its context ends", func(t *testing.T) {
 		s, p := kafkatest.Start(t, kafkatest.Options{Fake: true}), prefix()
 		b := open(t, s, func(c *Config) { c.Prefix = p })

@@ -60,6 +60,16 @@ func TestServeKeepsTheEventsOfAnOutageOfKafka(t *testing.T) {
 	}
 	await := func(series string, ok func(n int) bool) {
 		t.Helper()
+		defer func() {
+			if t.Failed() {
+				_, text := get(t, p.admin+"/metrics")
+				for line := range strings.Lines(text) {
+					if strings.HasPrefix(line, "guardd_events_") || strings.HasPrefix(line, "guardd_kafka_") {
+						t.Log(strings.TrimSpace(line))
+					}
+				}
+			}
+		}()
 		p.until(t, series, func() bool {
 			var n int
 			if _, err := fmt.Sscan(p.metric(t, series), &n); err != nil {
