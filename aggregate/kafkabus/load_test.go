@@ -23,7 +23,7 @@ type load struct {
 	done chan struct{}
 }
 
-const loadRealms = 12
+const loadRealms = 11 // no multiple of the partitions
 
 func startLoad(t *testing.T, b *Bus) *load {
 	t.Helper()
