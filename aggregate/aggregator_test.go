@@ -497,7 +497,7 @@ func TestAggregatorOutlivesItsStore(t *testing.T) {
 			}
 		})
 		w.signIn("192.0.2.1", 0, 60)
-		w.until("keeping", func() bool { return w.kept() == 60 })
+		w.until("keeping", func() bool { return w.kept() == 60 && w.k("192.0.2.1/32") == 2 })
 		f.how.Store(how)
 		w.later(time.Minute)
 		w.signIn("192.0.2.1", 60, 110)
@@ -610,5 +610,45 @@ func TestAControlIsSetOnceByWhoeverHasReadFurther(t *testing.T) {
 		if s := a.Stats().Realms["default"]; s.Stale != 0 {
 			t.Errorf("the first was told that it is behind: %+v", s)
 		}
+	})
+}
+
+// rival has another write a part, with nothing in it, just before each first time
+// that one is written.
+type rival struct {
+	learned
+	mu    sync.Mutex
+	first map[string]bool
+}
+
+func (r *rival) Swap(ctx context.Context, key string, was, value []byte, ttl int64) (bool, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if strings.HasPrefix(key, keys.Learned("default", "k")) && !r.first[key] {
+		r.first[key] = true
+		if err := r.Put(ctx, key, []byte{1, 0}, keys.Day); err != nil {
+			return false, err
+		}
+	}
+	return r.learned.Swap(ctx, key, was, value, ttl)
+}
+
+// TestWhatIsLearnedIsWrittenThoughAnotherWasFaster: what the other wrote is no news,
+// and this one's own is still to be written.
+func TestWhatIsLearnedIsWrittenThoughAnotherWasFaster(t *testing.T) {
+	memory := keys.NewMemory(keys.MemoryConfig{})
+	w := newWorld(t, &rival{learned: memory, first: map[string]bool{}})
+	w.signIn("192.0.2.1", 0, 60)
+	w.aggregator(nil)
+	w.until("all parts", func() bool {
+		n := 0
+		for part := range 32 {
+			doc, err := memory.Get(t.Context(), keys.Learned("default", fmt.Sprint("k", part)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			n += max(len(doc)-2, 0) / (8 + 1 + 8 + 4) // account, how many places, place, hour
+		}
+		return n == 60
 	})
 }

@@ -75,7 +75,7 @@ func (r *reader) begin(name string, whole bool) (*realm, error) {
 func (r *reader) flushing() {
 	tick := time.NewTicker(r.a.c.Flush)
 	defer tick.Stop()
-	saved := time.Now()
+	saved, owed := time.Now(), time.Duration(0)
 	ctx := context.Background()
 	for {
 		select {
@@ -84,7 +84,9 @@ func (r *reader) flushing() {
 			if watch {
 				saved = time.Now()
 			}
-			r.flush(ctx, r.parts(), watch)
+			owed += sizeParts * r.a.c.Flush // all parts are written once in Save
+			r.flush(ctx, int(owed/r.a.c.Save), watch)
+			owed %= r.a.c.Save
 		case <-r.wake:
 			ctx, cancel := context.WithTimeout(ctx, closeWait)
 			defer cancel()
@@ -92,12 +94,6 @@ func (r *reader) flushing() {
 			return
 		}
 	}
-}
-
-// parts is how many parts of what is learned over days are written at a tick, so
-// that all are once in Save.
-func (r *reader) parts() int {
-	return int(sizeParts*r.a.c.Flush/r.a.c.Save) + 1
 }
 
 func (r *reader) flush(ctx context.Context, parts int, watch bool) {
@@ -301,13 +297,14 @@ func (r *reader) save(ctx context.Context, x *realm, parts int) {
 
 func (r *reader) savePart(ctx context.Context, x *realm, part int) error {
 	var is []byte
+	changed := false // in a try that another was ahead of, too
 	done, err := keys.Change(ctx, r.a.c.Store, sizesKey(x.name, part), func(was []byte) ([]byte, int64, bool, error) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		if digest(was) != x.stored[part] {
 			r.merge(x, part, was)
 		}
-		if !x.sizes.parts[part].changed {
+		if changed = changed || x.sizes.parts[part].changed; !changed {
 			return nil, 0, false, nil
 		}
 		is = x.sizes.encode(part, r.a.now())

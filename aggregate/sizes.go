@@ -25,8 +25,8 @@ const (
 	// second is, then every fourth: the hash says which, so nobody can choose to be.
 	sizeAccounts = 1 << 16
 	// sizeParts is in how many parts what was learned is kept: each is a document
-	// of up to some 12 KB.
-	sizeParts = 256
+	// of up to some 100 KB.
+	sizeParts = 32
 	// How long a learned k holds (over a weekend), and when it is written again.
 	sizeHolds = 3 * keys.Day
 	sizeRenew = keys.Day

@@ -75,6 +75,8 @@ func TestEverySettingIsAKeyOfTheFileUnderTheSameName(t *testing.T) {
 			value = "1s"
 		}
 		switch s.flag {
+		case "aggregate":
+			value = "false"
 		case "breached":
 			value = "{files: [7]}"
 		case "kafka":
