@@ -19,8 +19,9 @@ const (
 	// groups is how many are few. Each is a record that every attempt's script
 	// would have to find; an attack from more is everybody's business.
 	groups = 8
-	// mostOf is what they must make up of the excess.
-	mostOf = 0.7
+	// mostOf is what they must make up of the excess, and groupLeast what each must
+	// fail a minute: a few failures are anybody's.
+	mostOf, groupLeast = 0.7, 3.0
 	// kept is how many of each kind are weighed.
 	kept = 4096
 	// weighing is how long a failure weighs: as the excess that it is compared with.
@@ -78,7 +79,7 @@ func (a *Attribution) Few(at int64, excess, odds float64) []Group {
 	if excess <= 0 {
 		return nil
 	}
-	least := excess * mostOf / groups / 4
+	least := max(groupLeast, excess*mostOf/groups/4)
 	if g := few(a.sources.top(at, groups, least), excess, odds, ofPrefix(GroupSource)); g != nil {
 		return g
 	}

@@ -28,9 +28,9 @@ type Bin struct {
 	Taken, Given int
 
 	// Structure: how many of the cold failures (Cold and Unsolved) ...
-	Unknown    int         // ... named an account that does not exist
+	Unknown    int         // ... named an account that does not exist; of Cold only
 	NewNetwork int         // ... came from a network not seen in 14 days
-	NewAccount int         // ... were the account's first for a day
+	NewAccount int         // ... were the account's first for a day; of Cold only
 	Breached   int         // ... tried a password that is known to have leaked
 	UA         [Groups]int // ... claimed that class of user agent
 }

@@ -1,6 +1,7 @@
 package detect
 
 import (
+	"maps"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -196,3 +197,6 @@ func prefixes(list []Group) (p []netip.Prefix) {
 	}
 	return p
 }
+
+// Kinds are the words of Campaign.What.
+func Kinds() []string { return slices.Sorted(maps.Keys(ends)) }

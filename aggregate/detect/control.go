@@ -44,7 +44,7 @@ const (
 	// what is expected: what scans in the background wanders by a third by itself.
 	// And of the attack's own peak: what is left of it after its end must not hold
 	// the level, and an attack that goes on small is found as any small one is.
-	quietGate, quietShare, quietPeak = 0.4, 0.5, 0.3
+	quietGate, quietShare, quietPeak = 0.4, 0.6, 0.3
 )
 
 // Control turns readings into a level.
@@ -57,6 +57,8 @@ type Control struct {
 	peak    float64 // sustained excess since Calm was left
 	left    int64   // when Calm was reached last
 	stepped bool    // down since the last sign
+	// confirmed: structure has agreed since Calm was left.
+	confirmed bool
 }
 
 // Decision is what to do now.
@@ -75,19 +77,24 @@ func (c *Control) Level() Level { return c.level }
 func (c *Control) Step(r *Reading, scoped bool, takeovers int) Decision {
 	was := c.level
 	attack := r.Attack() && !r.Learning && !scoped && r.Sustained() >= quietPeak*c.peak
+	lasts := c.level > Calm && !scoped && !r.Outage && r.Sustained() >= quietPeak*c.peak
 	if c.peak = max(c.peak, r.Sustained()); c.level == Calm && !attack {
 		c.peak = 0
 	}
-	if attack || c.level > Calm && !scoped && !r.Outage && r.Sustained() >= max(quietGate*r.Gate, quietShare*r.Expected, quietPeak*c.peak) {
-		c.sign, c.stepped = r.At, false
-	}
-	if r.Excess >= severe*r.Expected && attack {
+	c.confirmed = c.level > Calm && c.confirmed || attack && r.Confirmed
+	if attack && r.Excess >= severe*r.Expected {
 		c.severe++
 	} else {
 		c.severe = 0
 	}
-	if attack {
+	// What an attack that structure has confirmed is made of cannot be told any more
+	// once strangers are asked and few reach the password; how much there is can.
+	// Less of it is enough to go on rising than to begin the hold anew.
+	if attack || lasts && c.confirmed && !c.stepped && r.Sustained() >= practicalFailed*r.Expected {
 		c.raise(r, takeovers)
+	}
+	if attack || lasts && r.Sustained() >= c.loud(r) {
+		c.sign, c.stepped = r.At, false
 	} else {
 		c.lower(r)
 	}
@@ -97,15 +104,23 @@ func (c *Control) Step(r *Reading, scoped bool, takeovers int) Decision {
 	return Decision{c.level, c.level != was, c.reason(r, takeovers)}
 }
 
+// loud is the sustained excess that is a sign of the attack.
+func (c *Control) loud(r *Reading) float64 {
+	if c.confirmed {
+		return quietShare * r.Expected
+	}
+	return max(quietGate*r.Gate, quietShare*r.Expected)
+}
+
 func (c *Control) raise(r *Reading, takeovers int) {
 	to := Elevated
 	switch {
-	case r.Confirmed || c.severe >= severeBins:
+	case c.confirmed || c.severe >= severeBins:
 		to = High
 	}
 	if c.severe >= severeBins && r.Excess >= overwhelming*r.Expected ||
 		takeovers >= takenOver && c.level >= High ||
-		r.Confirmed && c.level >= High && r.At-c.since >= unimpressed {
+		c.confirmed && c.level >= High && r.At-c.since >= unimpressed {
 		to = Critical
 	}
 	if to <= c.level {
@@ -139,18 +154,23 @@ func (c *Control) reason(r *Reading, takeovers int) string {
 	if c.level == Calm {
 		return ""
 	}
-	var why []string
+	if s := why(r, takeovers); s != "" {
+		return s
+	}
+	return "held: the attack may come back"
+}
+
+// why says what speaks for an attack.
+func why(r *Reading, takeovers int) string {
+	var all []string
 	if r.Volume {
-		why = append(why, fmt.Sprintf("%.0f cold failures a minute more than the %.0f that are usual", r.Excess, r.Expected))
+		all = append(all, fmt.Sprintf("%.0f cold failures a minute more than the %.0f that are usual", r.Excess, r.Expected))
 	}
 	for _, ch := range r.Structure {
-		why = append(why, ch.String())
+		all = append(all, ch.String())
 	}
 	if takeovers >= takenOver {
-		why = append(why, fmt.Sprintf("%d guesses were right", takeovers))
+		all = append(all, fmt.Sprintf("%d guesses were right", takeovers))
 	}
-	if len(why) == 0 {
-		return "held: the attack may come back"
-	}
-	return strings.Join(why, ", ")
+	return strings.Join(all, ", ")
 }

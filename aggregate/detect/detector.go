@@ -46,8 +46,7 @@ func (d *Detector) See(s *Sight) {
 	d.attribution.See(s)
 	if f, ok := d.Accounts.See(s); ok {
 		k := d.Campaigns.find(&f)
-		if f.Find == FindSuccess && f.New {
-			d.takeovers.add(s.At)
+		if f.New {
 			k.did(s.At, "told")
 		}
 	}
@@ -142,7 +141,8 @@ func (d *Detector) attribute(r *Reading) bool {
 
 // book keeps the realm's own campaign.
 func (d *Detector) book(r *Result, scoped bool) {
-	attack := r.Reading.Attack() && !r.Reading.Learning
+	// While it learns there are alerts, once it has seen a day.
+	attack := r.Reading.Attack() && d.Watch.base.fits[yFailed].known
 	if !attack && d.Control.Level() == Calm && !r.Changed {
 		return
 	}
@@ -154,7 +154,9 @@ func (d *Detector) book(r *Result, scoped bool) {
 		k = d.Campaigns.of(distributed, "", r.Reading.At, r.Reading.At)
 		k.Guesses += int(max(0, r.Reading.Excess) * Width / minute)
 		k.Peak = max(k.Peak, r.Reading.Excess)
-		k.Reason = r.Reason
+		if k.Reason = r.Reason; k.Reason == "" {
+			k.Reason = why(&r.Reading, 0)
+		}
 		if !scoped {
 			k.groups(d.attribution.Common(r.Reading.At, r.Reading.Excess, d.Watch.base.fits[yFailed].odds))
 			k.sampleOf(d.attribution)
@@ -225,4 +227,26 @@ func span(d int64) string {
 		return strconv.Itoa(int((d+hour/2)/hour)) + " hours"
 	}
 	return strconv.Itoa(int((d+minute-1)/minute)) + " minutes"
+}
+
+// Meet says that a network was seen at that time: what other bookkeeping knows,
+// so that it is not new.
+func (d *Detector) Meet(wide netip.Prefix, at int64) {
+	d.novelty.networks.add(at, d.novelty.hash.prefix(wide))
+}
+
+// SuspectsAt lists the networks and the passwords' tags that are suspects at
+// that time.
+func (d *Detector) SuspectsAt(at int64) (networks []netip.Prefix, tags []string) {
+	for p, until := range d.suspects {
+		if until > at {
+			networks = append(networks, p)
+		}
+	}
+	for t, until := range d.tags {
+		if until > at {
+			tags = append(tags, t)
+		}
+	}
+	return networks, tags
 }

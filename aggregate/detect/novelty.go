@@ -16,7 +16,7 @@ func NewNovelty(seed uint64) *Novelty {
 // networks are those that anybody came from.
 func (n *Novelty) Mark(s *Sight) {
 	s.NewNetwork = !n.networks.add(s.At, n.hash.prefix(s.Wide))
-	if s.Class.Failed() {
+	if s.Class == Cold {
 		s.NewAccount = !n.accounts.add(s.At, n.hash.text(s.Account))
 	}
 }

@@ -55,6 +55,6 @@ type Sight struct {
 	Breached bool // the password is known to have leaked
 
 	// NewNetwork and NewAccount are set by Novelty: Wide was not seen in 14 days,
-	// and the account has not failed for a day.
+	// and, of a Cold one, the account has not failed for a day.
 	NewNetwork, NewAccount bool
 }

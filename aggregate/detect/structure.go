@@ -85,19 +85,31 @@ func newStructure() *structure {
 func (s *structure) step(b *Bin, base *Baseline, calm bool) {
 	x, y := values(b)
 	at := b.Start
-	seen := float64(b.Count[Cold] + b.Count[Unsolved])
 	failed := max(base.expect(yFailed, at, x), 0.01)
 	cold := max(base.expect(yCold, at, x), 0.01)
-	share := func(i int, of float64) float64 { return base.expect(i, at, x) / of }
 
-	// Of who was refused nobody knows whether the account exists.
-	s.one[ChannelUnknown].step(y[yCold], y[yUnknown], share(yUnknown, cold), cold, calm)
-	s.one[ChannelNetwork].step(seen, y[yNetwork], share(yNetwork, failed), failed, calm)
-	s.one[ChannelAccount].step(seen, y[yAccount], share(yAccount, failed), failed, calm)
-	s.one[ChannelBreached].step(seen, y[yBreached], share(yBreached, failed), failed, calm)
+	// Of who was refused nobody knows whether the account exists, and honest
+	// people's first refusal would look like an attacker's next account.
+	for _, c := range [...]struct {
+		ch Channel
+		y  int
+	}{{ChannelUnknown, yUnknown}, {ChannelAccount, yAccount}} {
+		s.one[c.ch].step(y[yCold], y[c.y], base.expect(c.y, at, x)/cold, cold, calm)
+	}
+	refused := float64(b.Count[Cold] + b.Count[Unsolved])
+	solved := min(float64(b.Solved), refused)
+	// Whoever solved what they were asked is honest, and what they were like says
+	// nothing: they count as the usual mix, and not at all.
+	step := func(to *bernoulli, i int, rate float64) {
+		p := base.expect(i, at, x) / failed
+		n := refused - solved
+		to.step(n, clamp(y[i]-solved*p, 0, n), p, rate, calm)
+	}
+	step(&s.one[ChannelNetwork], yNetwork, failed)
+	step(&s.one[ChannelBreached], yBreached, failed)
 	for i := range s.ua {
 		// Which class it will be is not known before: as many more chances to be wrong.
-		s.ua[i].step(seen, y[yUA+i], share(yUA+i, failed), failed*Groups, calm)
+		step(&s.ua[i], yUA+i, failed*Groups)
 	}
 }
 
