@@ -62,7 +62,7 @@ func (c *classer) class(e *Event, at int64, account uint64, ip keys.Address) (ou
 	}
 	stranger := !e.KnownDevice && !e.Familiar
 	out.sight = detect.Sight{At: at, Account: e.Account, Source: ip.Counted(), Wide: ip.Wide(), UA: uaOf(e.UAClass),
-		Tag: e.Tag, TagBefore: e.TagPrev, Breached: e.Breached}
+		Tag: e.Tag, TagBefore: e.TagPrev, Stranger: stranger, Breached: e.Breached}
 	if e.Kind == KindAttempt {
 		c.attempt(e, &out, at, account, stranger)
 	} else {

@@ -1,0 +1,142 @@
+package aggregate
+
+import (
+	"maps"
+	"net/netip"
+
+	"github.com/guardd/guardd/aggregate/detect"
+	"github.com/guardd/guardd/keys"
+)
+
+const (
+	// beat is how often what is in force is set again, in microseconds: it lapses
+	// by itself a quarter of an hour after the last time.
+	beat     = 30 * keys.Second
+	lapse    = 15 * 60 * keys.Second
+	baseline = 60 * keys.Second // the period of the global tier's refill
+)
+
+// FindingEvery is how often a campaign that goes on is published, in
+// microseconds: each guess changes it.
+const FindingEvery = 60 * keys.Second
+
+// DetectionConfig is how a realm is watched.
+type DetectionConfig struct {
+	Realm string
+	// Seed is a secret of the process: visitors choose what is hashed with it.
+	Seed uint64
+	// DryRun publishes what is found and sets nothing.
+	DryRun bool
+	// Found, when set, is told of every campaign that changed, as it is then.
+	Found func(*detect.Campaign)
+}
+
+// Detection is the Watch that detects (package detect): it turns what was found
+// into postures, suspects, the global tier's size, and findings.
+type Detection struct {
+	c DetectionConfig
+	d *detect.Detector
+
+	size keys.Limit
+	set  keys.Control // the last one
+	told map[string]int64
+}
+
+// NewDetection goes on from state, a predecessor's State; nil begins anew. The
+// error says what is wrong with state; then it begins anew, too.
+func NewDetection(c DetectionConfig, state []byte) (*Detection, error) {
+	w := &Detection{c: c, told: map[string]int64{}}
+	var err error
+	if state != nil {
+		w.d, err = detect.Restore(c.Seed, state)
+	}
+	if w.d == nil {
+		w.d = detect.New(c.Seed)
+	}
+	return w, err
+}
+
+// Watching is a Detection with a detector that knows something already.
+func Watching(c DetectionConfig, d *detect.Detector) *Detection {
+	return &Detection{c: c, d: d, told: map[string]int64{}}
+}
+
+// Detector is what detects.
+func (w *Detection) Detector() *detect.Detector { return w.d }
+
+// See is Watch's.
+func (w *Detection) See(s *detect.Sight) { w.d.See(s) }
+
+// State is Watch's.
+func (w *Detection) State() []byte { return w.d.Save() }
+
+// Bin is Watch's.
+func (w *Detection) Bin(b *detect.Bin) Act {
+	r := w.d.Step(b)
+	if r.Size != nil {
+		w.size = keys.Limit{Capacity: r.Size.Capacity, Count: r.Size.PerMinute, Period: baseline}
+	}
+	a := Act{Findings: w.findings(r.Campaigns, &r)}
+	if !w.c.DryRun {
+		a.Control = w.control(&r)
+	}
+	return a
+}
+
+// control is what is to be set now; nil where that is in force, and is for a while.
+func (w *Detection) control(r *detect.Result) *keys.Control {
+	at := r.Reading.At
+	c := keys.Control{Epoch: at, Posture: keys.Posture(r.Level), Baseline: w.size, Suspects: map[netip.Prefix]int64{}}
+	if c.Posture > keys.Normal {
+		c.Until = at + lapse
+	}
+	maps.Copy(c.Suspects, r.Suspects)
+	same := c.Posture == w.set.Posture && c.Baseline == w.set.Baseline && sameKeys(c.Suspects, w.set.Suspects)
+	quiet := c.Posture == keys.Normal && c.Baseline.Zero() && len(c.Suspects) == 0
+	if same && (at-w.set.Epoch < beat || quiet) {
+		return nil
+	}
+	for p := range w.set.Suspects { // let go
+		if _, ok := c.Suspects[p]; !ok {
+			c.Suspects[p] = at
+		}
+	}
+	w.set = c
+	w.set.Suspects = maps.Clone(r.Suspects)
+	return &c
+}
+
+func sameKeys(a, b map[netip.Prefix]int64) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for p := range a {
+		if _, ok := b[p]; !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// findings are the campaigns that are to be published.
+func (w *Detection) findings(list []detect.Campaign, r *detect.Result) (out [][]byte) {
+	for i := range list {
+		c := &list[i]
+		if w.c.Found != nil {
+			w.c.Found(c)
+		}
+		if last, known := w.told[c.ID]; known && c.End == 0 && !r.Changed && r.Reading.At-last < FindingEvery {
+			continue // again, with what comes next
+		}
+		w.told[c.ID] = r.Reading.At
+		if c.End != 0 {
+			delete(w.told, c.ID)
+		}
+		f := findingOf(w.c.Realm, c)
+		f.Learning, f.DryRun = r.Reading.Learning, w.c.DryRun
+		if b, err := f.AppendTo(nil); err == nil {
+			out = append(out, b)
+		}
+	}
+	return out
+}

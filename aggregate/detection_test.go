@@ -1,0 +1,259 @@
+package aggregate
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/guardd/guardd/aggregate/detect"
+	"github.com/guardd/guardd/keys"
+)
+
+// monday is one at midnight, in microseconds.
+const monday = 4*keys.Day + 2800*7*keys.Day
+
+// quiet feeds w bins of a site with 40 successes and 12 cold failures each, for
+// so long, and returns what it had done last and where the next bin begins.
+func quiet(w *Detection, from int64, long int64, attack func(i int) detect.Sight, n int) (acts []Act, next int64) {
+	at := from
+	for ; at < from+long; at += detect.Width {
+		b := detect.Bin{Start: at, Taken: 14}
+		b.Count[detect.Success], b.Count[detect.Cold] = 40, 12
+		for i := range n {
+			s := attack(i)
+			s.At = at + 1
+			w.See(&s)
+			b.Observe(&s)
+		}
+		acts = append(acts, w.Bin(&b))
+	}
+	return acts, at
+}
+
+// oneSource are guesses at other accounts each, from one address.
+func oneSource(i int) detect.Sight {
+	p := netip.MustParsePrefix("198.51.100.7/32")
+	return detect.Sight{Class: detect.Cold, Account: fmt.Sprint("a", i), Source: p, Wide: netip.MustParsePrefix("198.51.100.0/24")}
+}
+
+// everywhere are guesses from an address each.
+func everywhere(i int) detect.Sight {
+	a := netip.AddrFrom4([4]byte{10, byte(i), byte(i * 7), 1})
+	return detect.Sight{Class: detect.Cold, Account: fmt.Sprint("a", i), Source: netip.PrefixFrom(a, 32), Wide: netip.PrefixFrom(a, 24).Masked(), Breached: true}
+}
+
+func learnedDetection(t *testing.T, c DetectionConfig) (*Detection, int64) {
+	t.Helper()
+	w, err := NewDetection(c, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, at := quiet(w, monday, 8*keys.Day, nil, 0)
+	return w, at
+}
+
+func controls(acts []Act) (list []*keys.Control) {
+	for _, a := range acts {
+		if a.Control != nil {
+			list = append(list, a.Control)
+		}
+	}
+	return list
+}
+
+// TestDetectionBeats: what is in force is set again and again before it lapses,
+// and let go at the end.
+func TestDetectionBeats(t *testing.T) {
+	w, at := learnedDetection(t, DetectionConfig{Realm: "shop"})
+	begin := at
+	acts, at := quiet(w, at, 10*60*keys.Second, everywhere, 60)
+	list := controls(acts)
+	last := begin
+	for _, c := range list {
+		if c.Posture > keys.Normal {
+			if c.Until != c.Epoch+lapse {
+				t.Fatalf("at %d s the posture lapses in %d s", (c.Epoch-begin)/keys.Second, (c.Until-c.Epoch)/keys.Second)
+			}
+			if gap := c.Epoch - last; gap > 60*keys.Second {
+				t.Errorf("%d s without a beat", gap/keys.Second)
+			}
+		}
+		last = c.Epoch
+	}
+	if c := list[len(list)-1]; c.Posture != keys.Critical || c.Baseline.Zero() {
+		t.Errorf("the last one sets %+v", c)
+	}
+	acts, _ = quiet(w, at, 2*3600*keys.Second, nil, 0)
+	list = controls(acts)
+	if c := list[len(list)-1]; c.Posture != keys.Normal || c.Until != 0 {
+		t.Errorf("two hours later %+v is set", c)
+	}
+}
+
+// TestDetectionLetsSuspectsGo: a suspect is set, and once it has lapsed said to be none.
+func TestDetectionLetsSuspectsGo(t *testing.T) {
+	w, at := learnedDetection(t, DetectionConfig{Realm: "shop"})
+	bad := oneSource(0).Source
+	acts, at := quiet(w, at, 5*60*keys.Second, oneSource, 60)
+	list := controls(acts)
+	if c := list[len(list)-1]; c.Posture != keys.Normal || c.Suspects[bad] <= c.Epoch {
+		t.Fatalf("in the attack %+v is set", c)
+	}
+	acts, _ = quiet(w, at, 3600*keys.Second, nil, 0)
+	gone := slices.IndexFunc(controls(acts), func(c *keys.Control) bool {
+		until, ok := c.Suspects[bad]
+		return ok && until <= c.Epoch
+	})
+	if gone < 0 {
+		t.Error("it is never let go")
+	}
+	if c := controls(acts); len(c[len(c)-1].Suspects) != 0 {
+		t.Errorf("at last %+v is set", c[len(c)-1])
+	}
+}
+
+// TestDetectionDryRun finds and sets nothing.
+func TestDetectionDryRun(t *testing.T) {
+	w, at := learnedDetection(t, DetectionConfig{Realm: "shop", DryRun: true})
+	acts, _ := quiet(w, at, 5*60*keys.Second, everywhere, 60)
+	if list := controls(acts); len(list) > 0 {
+		t.Errorf("it sets %+v", list[0])
+	}
+	found := false
+	for _, a := range acts {
+		for _, b := range a.Findings {
+			var f Finding
+			if err := json.Unmarshal(b, &f); err != nil {
+				t.Fatal(err)
+			}
+			found = found || f.What == "distributed_guessing" && f.DryRun && f.Realm == "shop" && f.Posture == "critical"
+		}
+	}
+	if !found {
+		t.Error("it finds nothing")
+	}
+}
+
+// TestDetectionGoesOn: a successor in the middle of an attack changes nothing by
+// itself, knows what is normal, and lets go in its time.
+func TestDetectionGoesOn(t *testing.T) {
+	w, at := learnedDetection(t, DetectionConfig{Realm: "shop"})
+	_, at = quiet(w, at, 10*60*keys.Second, everywhere, 60)
+	next, err := NewDetection(DetectionConfig{Realm: "shop"}, w.State())
+	if err != nil {
+		t.Fatal(err)
+	}
+	acts, at := quiet(next, at, 60*keys.Second, everywhere, 60)
+	for _, c := range controls(acts) {
+		if c.Posture != keys.Critical {
+			t.Errorf("the successor sets %v", c.Posture)
+		}
+	}
+	if len(controls(acts)) == 0 {
+		t.Error("the successor does not beat")
+	}
+	acts, _ = quiet(next, at, 3600*keys.Second, nil, 0)
+	list := controls(acts)
+	if c := list[len(list)-1]; c.Posture != keys.Normal {
+		t.Errorf("an hour later %v is set", c.Posture)
+	}
+	closed := false
+	for _, a := range acts {
+		for _, b := range a.Findings {
+			closed = closed || strings.Contains(string(b), `"closed"`) && strings.Contains(string(b), "distributed_guessing")
+		}
+	}
+	if !closed {
+		t.Error("the campaign that it took over is not closed")
+	}
+}
+
+// TestDetectionReadsItAllAgain: bins that a successor is given again, older than
+// the state, lower nothing.
+func TestDetectionReadsItAllAgain(t *testing.T) {
+	w, at := learnedDetection(t, DetectionConfig{Realm: "shop"})
+	_, at = quiet(w, at, 50*60*keys.Second, nil, 0)
+	_, end := quiet(w, at, 10*60*keys.Second, everywhere, 60)
+	next, err := NewDetection(DetectionConfig{Realm: "shop"}, w.State())
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, mid := quiet(next, end-3600*keys.Second, 50*60*keys.Second, nil, 0)
+	second, _ := quiet(next, mid, 10*60*keys.Second, everywhere, 60)
+	for _, c := range append(controls(first), controls(second)...) {
+		if c.Posture != keys.Critical {
+			t.Fatalf("at %d s before the end %v is set", (end-c.Epoch)/keys.Second, c.Posture)
+		}
+	}
+}
+
+// TestDetectionRefusesWhatIsNoState, and begins anew.
+func TestDetectionRefusesWhatIsNoState(t *testing.T) {
+	w, err := NewDetection(DetectionConfig{}, []byte("no state"))
+	if err == nil || w == nil || !w.Detector().Watch.Baseline().Learning() {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestFindingsAreFew: a campaign that changes with every guess is told once a minute.
+func TestFindingsAreFew(t *testing.T) {
+	w, at := learnedDetection(t, DetectionConfig{Realm: "shop"})
+	acts, _ := quiet(w, at, 10*60*keys.Second, oneSource, 60)
+	of := map[string]int{}
+	for _, a := range acts {
+		for _, b := range a.Findings {
+			var f Finding
+			if err := json.Unmarshal(b, &f); err != nil {
+				t.Fatal(err)
+			}
+			of[f.What]++
+		}
+	}
+	if n := of["distributed_guessing"]; n < 8 || n > 12 {
+		t.Errorf("in ten minutes %v are told", of)
+	}
+}
+
+// docs/findings.md has one row for each field, and none for others.
+func TestFindingsAreDocumented(t *testing.T) {
+	text, err := os.ReadFile("../docs/findings.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(text), "| field |")
+	var rows []string
+	for line := range strings.Lines(table) {
+		if name, ok := strings.CutPrefix(line, "| `"); ok {
+			name, _, _ = strings.Cut(name, "`")
+			rows = append(rows, name)
+		}
+	}
+	var fields []string
+	var of func(prefix string, t reflect.Type)
+	of = func(prefix string, ty reflect.Type) {
+		for i := range ty.NumField() {
+			name, _, _ := strings.Cut(ty.Field(i).Tag.Get("json"), ",")
+			fields = append(fields, prefix+name)
+			if e := ty.Field(i).Type; e.Kind() == reflect.Slice && e.Elem().Kind() == reflect.Struct && e.Elem() != reflect.TypeFor[time.Time]() {
+				of(prefix+name+".", e.Elem())
+			}
+		}
+	}
+	of("", reflect.TypeFor[Finding]())
+	if d := cmp.Diff(fields, rows); d != "" {
+		t.Errorf("docs/findings.md against the struct:\n%s", d)
+	}
+	for _, what := range detect.Kinds() {
+		if !strings.Contains(string(text), "| `"+what+"` |") {
+			t.Errorf("docs/findings.md does not name %q", what)
+		}
+	}
+}
