@@ -153,13 +153,14 @@ func (g *Bins) fails(r random, b *detect.Bin, n int, mix *Mix) {
 		b.Count[detect.Cold] += n - refused
 		b.Taken += n - refused
 		b.Unknown += r.of(n-refused, mix.Unknown)
+		b.NewAccount += r.of(n-refused, mix.NewAccount)
 	} else {
 		b.Count[detect.Cold] += n
 		b.Taken += n
 		b.Unknown += r.of(n, mix.Unknown)
+		b.NewAccount += r.of(n, mix.NewAccount)
 	}
 	b.NewNetwork += r.of(n, mix.NewNetwork)
-	b.NewAccount += r.of(n, mix.NewAccount)
 	b.Breached += r.of(n, mix.Breached)
 	agents(r, b, n, mix)
 }
