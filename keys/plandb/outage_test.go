@@ -84,9 +84,16 @@ func TestOutages(t *testing.T) {
 	every("the database is back", rules, "by looking", "both ways", "started without it")
 	every("a change after it", grow(), "by looking", "both ways", "started without it", "by notice")
 	s := both.Stats()
-	if version, _ := load(t, db); s.Version != version || s.Bad != 0 || s.Confirmed.IsZero() {
-		t.Errorf("%+v, version %d", s, version)
+	if now, _ := load(t, db); s.Version != now || s.Bad != 0 || s.Confirmed.IsZero() {
+		t.Errorf("%+v, version %d", s, now)
 	}
+
+	// What was put back while nobody could look may bear a number seen before.
+	version, _ := load(t, db)
+	server.Exec(url, fmt.Sprintf(`BEGIN; LOCK TABLE guardd_limits_state IN ACCESS EXCLUSIVE MODE;
+		DELETE FROM guardd_limits_rules WHERE name = 'r2'; UPDATE guardd_limits_state SET version = %d;
+		SELECT pg_sleep(%f); COMMIT`, version, 5*brief.Patience.Seconds()))
+	every("an older state of the same number", rules-1, "by looking")
 
 	// A database that was put back to what it was counts its versions anew.
 	server.Exec(url, `DELETE FROM guardd_limits_rules WHERE name <> 'r1'; UPDATE guardd_limits_state SET version = 1`)

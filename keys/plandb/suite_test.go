@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -73,6 +74,7 @@ func suite(t *testing.T, open func(*testing.T) place) {
 		{"a bad row is skipped and told, the old one stays", badRows},
 		{"a newer schema is read and not written", newer},
 		{"what is deleted goes, to the last row", deleted},
+		{"who follows an empty database makes its schema", emptyAtFirst},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.test(t, open(t)) })
 	}
@@ -479,5 +481,25 @@ func deleted(t *testing.T, p place) {
 	w.until("the end of all", hasRules(0))
 	if len(records) != 7 {
 		t.Errorf("%+v", records)
+	}
+}
+
+func emptyAtFirst(t *testing.T, p place) {
+	w := follow(t, mustOpen(t, p.url), plandb.FollowConfig{Every: 20 * time.Millisecond})
+	w.until("the first reading", hasRules(0))
+	put(t, mustOpen(t, p.url), full())
+	w.until("a change", hasRules(3))
+	if errs := w.failures(); len(errs) > 0 {
+		t.Error(errs)
+	}
+}
+
+// Who are customers, and who changed what, is nobody's business.
+func TestAFileIsItsOwnersAlone(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "limits.db")
+	put(t, connect(t, place{url: file}), full())
+	st, err := os.Stat(file)
+	if err != nil || st.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", st.Mode(), err)
 	}
 }
