@@ -193,6 +193,13 @@ func (f *limitsFleet) withoutDatabase() {
 	f.db.Restart()
 	for _, p := range []*process{early, stand} {
 		p.until(t, "the database to be read", func() bool { a, _ := p.take(t, "k", "r", 0); return a.Limit == 60 })
+		p.hup(t)
+		if _, err := p.awaitLog("policy reloaded"); err != nil {
+			t.Error(err)
+		}
+		if a, _ := p.take(t, "k", "r", 0); a.Limit != 60 {
+			t.Errorf("after SIGHUP the file that stood in counts again: %+v", a)
+		}
 		p.kill()
 	}
 	f.db.Stop()
