@@ -1,8 +1,8 @@
 package api
 
 import (
+	"bytes"
 	"errors"
-	"io"
 	"mime"
 	"net/http"
 	"os"
@@ -39,12 +39,19 @@ func decodeUpTo[T any](w http.ResponseWriter, r *http.Request, most int64) (*T, 
 		w.Header().Set("Accept", "application/json")
 		return nil, problemMediaType()
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
-	if err != nil {
+	kept := bodies.Get().(*[]byte)
+	body := bytes.NewBuffer((*kept)[:0])
+	defer func() {
+		if body.Cap() <= longestKept {
+			*kept = body.Bytes()
+			bodies.Put(kept)
+		}
+	}()
+	if _, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, most)); err != nil {
 		return nil, problemOfRead(err)
 	}
 	v := new(T)
-	if err := json.Unmarshal(body, v, json.RejectUnknownMembers(true)); err != nil {
+	if err := json.Unmarshal(body.Bytes(), v, json.RejectUnknownMembers(true)); err != nil { // it copies what v keeps
 		return nil, problemInvalid(faultOf(err))
 	}
 	return v, nil

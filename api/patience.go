@@ -49,7 +49,20 @@ var ended = func() context.Context {
 
 func (p *patience) Deadline() (time.Time, bool) { return p.end, true }
 func (p *patience) Done() <-chan struct{}       { return p.timer().Done() }
-func (p *patience) Err() error                  { return p.timer().Err() }
+
+// Err needs no timer where nobody has asked for one.
+func (p *patience) Err() error {
+	p.mu.Lock()
+	timed := p.timed
+	p.mu.Unlock()
+	switch {
+	case timed != nil:
+		return timed.Err()
+	case time.Now().Before(p.end):
+		return nil
+	}
+	return context.DeadlineExceeded
+}
 
 // Value asks the timer: so package context finds what can be cancelled, and what is
 // derived from this context needs no goroutine to watch it.

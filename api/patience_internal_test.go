@@ -41,6 +41,16 @@ func TestPatienceEndsByItselfAndWithTheRequest(t *testing.T) {
 			t.Errorf("late: %v, %v", p.Err(), derived.Err())
 		}
 
+		late := newPatience(caller)
+		if late.Err() != nil || late.timed != nil {
+			t.Errorf("at once: %v, and a timer that nobody needs: %v", late.Err(), late.timed)
+		}
+		time.Sleep(carryOut)
+		if !errors.Is(late.Err(), context.DeadlineExceeded) || late.timed != nil {
+			t.Errorf("late: %v, and a timer that nobody needs: %v", late.Err(), late.timed)
+		}
+		late.over()
+
 		asked, unasked := newPatience(caller), newPatience(caller)
 		done := asked.Done()
 		asked.over()

@@ -50,7 +50,13 @@ type Config struct {
 type Taker struct {
 	c    Config
 	book atomic.Pointer[Book]
-	pool sync.Pool // *keys.Answer
+	pool sync.Pool // *scratch
+}
+
+// scratch is what one take needs while it is under way.
+type scratch struct {
+	ask keys.Ask
+	ans keys.Answer
 }
 
 // NewTaker returns a Taker of an empty book.
@@ -59,7 +65,7 @@ func NewTaker(c Config) *Taker {
 		c.Rand = rand.Reader
 	}
 	t := &Taker{c: c}
-	t.pool.New = func() any { return new(keys.Answer) }
+	t.pool.New = func() any { return new(scratch) }
 	t.book.Store(&Book{})
 	return t
 }
@@ -182,12 +188,13 @@ func (t *Taker) Take(ctx context.Context, r *Request) (*Decision, error) {
 }
 
 func (t *Taker) decide(ctx context.Context, r *Request, s *set, d *Decision) error {
-	ask, costs, err := t.ask(r, s, d.Key)
+	kept := t.pool.Get().(*scratch)
+	defer t.pool.Put(kept)
+	ask, ans := &kept.ask, &kept.ans
+	costs, err := t.ask(r, s, d.Key, ask)
 	if err != nil {
 		return err
 	}
-	ans := t.pool.Get().(*keys.Answer)
-	defer t.pool.Put(ans)
 	if err := t.c.Store.Take(ctx, ask, ans); err != nil {
 		return fmt.Errorf("%w: %w", ErrStore, err)
 	}
@@ -221,9 +228,10 @@ func (t *Taker) now() int64 {
 	return 0
 }
 
-func (t *Taker) ask(r *Request, s *set, key keys.Account) (ask *keys.Ask, costs []int64, err error) {
+// ask fills ask. What it points to is made anew: a store may keep it.
+func (t *Taker) ask(r *Request, s *set, key keys.Account, ask *keys.Ask) (costs []int64, err error) {
 	space := keys.PlanSpace(key)
-	ask = &keys.Ask{Now: t.now(), Rules: s.rules, Keys: make([]string, len(s.bounds)), StoreGone: s.gone}
+	*ask = keys.Ask{Now: t.now(), Rules: s.rules, Keys: make([]string, len(s.bounds)), StoreGone: s.gone}
 	costs = make([]int64, len(s.bounds))
 	for i, x := range s.bounds {
 		ask.Keys[i] = space.Rule(x.Name)
@@ -236,12 +244,12 @@ func (t *Taker) ask(r *Request, s *set, key keys.Account) (ask *keys.Ask, costs 
 		}
 	}
 	if _, err := io.ReadFull(t.c.Rand, ask.AttemptID[:]); err != nil {
-		return nil, nil, fmt.Errorf("making an identity: %w", err)
+		return nil, fmt.Errorf("making an identity: %w", err)
 	}
 	if r.RequestID != "" && r.Cost > 0 {
 		ask.Request = keys.Request{Key: space.Request(r.RequestID), Body: r.body(), Life: RequestMemory.Microseconds()}
 	}
-	return ask, costs, nil
+	return costs, nil
 }
 
 // body fingerprints everything that a repeat must repeat.

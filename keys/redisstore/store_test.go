@@ -464,6 +464,28 @@ func TestRevokeUsesRedisClockAndOnlyGoesOn(t *testing.T) {
 	}
 }
 
+// A context that has ended already, and one that ends first, end the call, whatever
+// deadline the store has; neither is made.
+func TestAContextThatHasEndedAsksNobody(t *testing.T) {
+	server := redistest.Start(t)
+	s := open(t, server)
+	r := login(t, limit(t, 10, 1, time.Hour))
+	take(t, s.Store, ask(r, 0))
+	far, cancel := context.WithTimeout(t.Context(), time.Hour)
+	cancel()
+	past, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
+	defer cancel()
+	before := calls(t, s, "evalsha")
+	for want, ctx := range map[error]context.Context{context.Canceled: far, context.DeadlineExceeded: past} {
+		if err := s.Take(ctx, ask(r, 0), &keys.Answer{}); !errors.Is(err, want) {
+			t.Errorf("%v, want %v", err, want)
+		}
+	}
+	if n := calls(t, s, "evalsha") - before; n != 0 {
+		t.Errorf("%d calls were made", n)
+	}
+}
+
 func TestBadAsksAreRefusedBeforeRedisIsAsked(t *testing.T) {
 	s := New(Config{Client: nil}) // would panic
 	rules := login(t, limit(t, 5, 1, time.Minute))
