@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/guardd/guardd/keys/keystest/daemon"
 )
@@ -153,8 +154,28 @@ func (p *process) Kill() {
 	p.cmd = nil
 }
 
-// Pause is broker's: SIGSTOP.
-func (p *process) Pause() { p.signal(syscall.SIGSTOP) }
+// Pause is broker's: SIGSTOP. It returns when all threads stand: until one of them
+// has had its turn, on a machine with other work in a while, they go on.
+func (p *process) Pause() {
+	p.signal(syscall.SIGSTOP)
+	for p.Alive() == nil && !p.stopped() {
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// stopped tells whether all threads stand; where the system does not say, that
+// they do.
+func (p *process) stopped() bool {
+	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", p.cmd.Process.Pid)) // the pattern is good
+	for _, file := range threads {
+		text, err := os.ReadFile(file)
+		// The state follows the name, which stands in brackets.
+		if _, state, ok := strings.Cut(string(text), ") "); err == nil && (!ok || !strings.HasPrefix(state, "T")) {
+			return false
+		}
+	}
+	return true
+}
 
 // Resume is broker's: SIGCONT.
 func (p *process) Resume() { p.signal(syscall.SIGCONT) }
