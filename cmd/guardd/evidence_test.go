@@ -135,3 +135,40 @@ func TestNoEvidenceIsKeptWhereNoneIsWanted(t *testing.T) {
 		t.Errorf("%+v", a)
 	}
 }
+
+// What a rule says of an outage is what happens in a real one, and what evidence
+// and headers say then.
+func TestEachRuleFailsAsItSaysInARealOutage(t *testing.T) {
+	redis := redistest.Start(t)
+	p := startGuardd(t, "--redis", redis.URL(), "--redis-deadline", "1s", "--instances", "2", "--secret-file", writeFile(t, "secret", longLine), "--limits", writeFile(t, "limits.yaml", `rules:
+  - {name: local, capacity: 12, refill: 1/1000h}
+  - {name: open, capacity: 6, refill: 1/1000h, failure: open}
+  - {name: closed, capacity: 12, refill: 1/1000h, failure: closed}
+`))
+	redis.Stop()
+	p.until(t, "it to be noticed", func() bool { a, _ := p.take(t, "nobody", "local", 0); return a.Degraded })
+	for rule, want := range map[string]int64{"local": 6, "open": 20, "closed": 0} {
+		let := int64(0)
+		for range 20 {
+			a, status := p.take(t, "k-"+rule, rule, 1)
+			if status != 200 || !a.Degraded || a.Allowed != (a.Headers["Retry-After"] == "") || a.Allowed != (a.RetryAfterMS == 0) {
+				t.Errorf("%s: %d %+v", rule, status, a)
+			}
+			if a.Allowed {
+				let++
+			}
+		}
+		if let != want {
+			t.Errorf("%s: %d of 20 were let through, not %d", rule, let, want)
+		}
+		a := p.explainLimits(t, "k-"+rule)
+		if a.Complete || a.Allowed != want || a.Refused != 20-want || a.Degraded != 20 || int64(len(a.Refusals)) != 20-want {
+			t.Errorf("%s: %+v, %d refusals", rule, a.Decided, len(a.Refusals))
+		}
+		for _, x := range a.Refusals {
+			if !x.Degraded || x.Rule != rule || x.RetryAfterMS == 0 {
+				t.Errorf("%s: %+v", rule, x)
+			}
+		}
+	}
+}

@@ -65,6 +65,10 @@ func (l *LimitState) Next() time.Duration {
 	return micros((l.Remaining()+1)*l.Limit.Period-l.Left, l.Limit.Count)
 }
 
+// leastRetry is how long to wait at least until a store that is gone may be back:
+// what Retry-After rounds up to.
+const leastRetry = time.Second
+
 // read takes over what the store says.
 func (d *Decision) read(s *set, costs []int64, ans *keys.Answer) {
 	d.Allowed, d.Impossible = ans.Let && ans.Status == keys.Decided, ans.Status == keys.Impossible
@@ -76,7 +80,10 @@ func (d *Decision) read(s *set, costs []int64, ans *keys.Answer) {
 		l := stateOf(x, &ans.Limits[i], costs[ans.Limits[i].Tier], ans)
 		if d.Degraded && !l.Allowed && l.Cost <= x.limit.Capacity && l.Wait == 0 {
 			// The share never holds it, or the rule is closed: only the shared store helps.
-			l.Wait = time.Duration(ans.NextProbe) * time.Microsecond
+			l.Wait = max(time.Duration(ans.NextProbe)*time.Microsecond, leastRetry)
+			if l.Left >= l.Cost*l.Limit.Period { // closed: what is there cannot be had
+				l.Left, l.Reset = 0, l.Wait
+			}
 		}
 		d.Limits = append(d.Limits, l)
 		if d.Binding < 0 || l.binds(&d.Limits[d.Binding]) {

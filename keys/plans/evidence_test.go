@@ -158,17 +158,19 @@ func TestEvidenceIsOneRowASecond(t *testing.T) {
 
 // The ring holds the last 1,000; the sums know of all.
 func TestEvidenceKeepsTheLastThousandRefusals(t *testing.T) {
-	c := newCourt(t, 1, memory, one(1, "1/24h"))
-	for n := range 5000 {
-		c.at(0, plans.Request{Key: "k", Rules: []string{"r"}, Cost: 1, Route: fmt.Sprint(n)})
-		c.pass(time.Millisecond)
-		if n%1700 == 0 {
-			c.flush()
+	for _, every := range []int{1700, 10_000} { // flushed between, or only at the end
+		c := newCourt(t, 1, memory, one(1, "1/24h"))
+		for n := range 5000 {
+			c.at(0, plans.Request{Key: "k", Rules: []string{"r"}, Cost: 1, Route: fmt.Sprint(n)})
+			c.pass(time.Millisecond)
+			if n%every == every-1 {
+				c.flush()
+			}
 		}
-	}
-	r := c.report("k", time.Hour)
-	if r.Refused != 4999 || len(r.Refusals) != keys.TrailRefusals || r.Refusals[0].Route != "4000" || r.Refusals[999].Route != "4999" {
-		t.Errorf("%d refused, %d kept from %s to %s", r.Refused, len(r.Refusals), r.Refusals[0].Route, r.Refusals[len(r.Refusals)-1].Route)
+		r := c.report("k", time.Hour)
+		if r.Refused != 4999 || len(r.Refusals) != keys.TrailRefusals || r.Refusals[0].Route != "4000" || r.Refusals[999].Route != "4999" {
+			t.Errorf("flushed after %d: %d refused, %d kept from %s to %s", every, r.Refused, len(r.Refusals), r.Refusals[0].Route, r.Refusals[len(r.Refusals)-1].Route)
+		}
 	}
 }
 

@@ -60,6 +60,10 @@ func TestWhenTheSharedStoreIsGoneARuleDoesWhatItSays(t *testing.T) {
 			if !d.Degraded {
 				t.Fatal("not marked degraded")
 			}
+			// A refusal says when to come again, and has less left than was asked.
+			if b := &d.Limits[d.Binding]; !d.Allowed && (d.RetryAfter <= 0 || b.Allowed || b.Remaining() >= 1) {
+				t.Fatalf("%v: refused, retry after %s, %+v", c.rules, d.RetryAfter, b)
+			}
 			if d.Allowed {
 				yes++
 			}
