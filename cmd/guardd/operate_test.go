@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/guardd/guardd/escalation"
 	"github.com/guardd/guardd/keys/keystest/redistest"
 )
 
@@ -32,8 +33,14 @@ const fewGuesses = `realms:
 // operated is the output of a command of an operator at one instance.
 func (p *process) operated(t *testing.T, args ...string) string {
 	t.Helper()
+	return p.operatedWith(t, "", args...)
+}
+
+// operatedWith is operated with something on standard input.
+func (p *process) operatedWith(t *testing.T, stdin string, args ...string) string {
+	t.Helper()
 	cmd := exec.Command("guardd", append(args, "--admin", p.admin)...)
-	cmd.Env = append(os.Environ(), "GUARDD_ADMIN_KEY=ops")
+	cmd.Env, cmd.Stdin = append(os.Environ(), "GUARDD_ADMIN_KEY=ops"), strings.NewReader(stdin)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("guardd %s: %v\n%s", strings.Join(args, " "), err, out)
@@ -106,6 +113,14 @@ api_keys: [{name: ops, sha256: a92c36e66a25ee99ff862faa8e87987be6c7cd13c3ee661c4
 	here.operated(t, "list", "deny", "remove", "203.0.113.0/24", "--reason", "over")
 	soon(t, all, "the end of it", is("b", "203.0.113.9", "allow"))
 
+	var feed strings.Builder
+	for i := range escalation.MaxListed {
+		fmt.Fprintf(&feed, "2001:db8:%x:%x::/64\n", i>>8, i&255)
+	}
+	here.operatedWith(t, feed.String(), "list", "deny", "add", "-", "--reason", "a feed")
+	soon(t, all, "10,000 networks", is("a", "2001:db8:27:f::1", "deny"))
+	here.operatedWith(t, feed.String(), "list", "deny", "remove", "-", "--reason", "a feed")
+
 	here.operated(t, "posture", "pin", "critical", "--for", "1h", "--reason", "a leak")
 	soon(t, all, "a pin", is("c", "192.0.2.1", "captcha"))
 	here.operated(t, "posture", "release", "--reason", "over")
@@ -138,7 +153,7 @@ api_keys: [{name: ops, sha256: a92c36e66a25ee99ff862faa8e87987be6c7cd13c3ee661c4
 		return len(a.Tiers) > 0 && a.Tiers[0].Capacity == 8
 	})
 
-	if out := all[2].operated(t, "audit"); strings.Count(out, " ops ") != 7 || strings.Contains(out, "alice") {
+	if out := all[2].operated(t, "audit"); strings.Count(out, " ops ") != 9 || strings.Contains(out, "alice") {
 		t.Errorf("the audit at another instance:\n%s", out)
 	}
 

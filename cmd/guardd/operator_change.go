@@ -358,7 +358,7 @@ func recordText(r *operate.Record) string {
 	if r.Target != nil {
 		parts = append(parts, targetText(r.Target))
 	}
-	if n := len(r.CIDRs); n > 0 {
+	if n := r.Networks; n > 0 {
 		what := r.List + " " + r.CIDRs[0]
 		if n > 1 {
 			what += fmt.Sprintf(" and %d more", n-1)

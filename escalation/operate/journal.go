@@ -42,9 +42,20 @@ type Record struct {
 	// Target is who was cleared.
 	Target *escalation.Target `json:"target,omitempty"`
 	List   string             `json:"list,omitempty"`
-	CIDRs  []string           `json:"cidrs,omitempty"`
+	// CIDRs are the first cidrsKept of Networks: 10,000 feeds of 10,000 networks
+	// would not be a bounded audit.
+	CIDRs    []string `json:"cidrs,omitempty"`
+	Networks int      `json:"networks,omitzero"`
 	// Instance is where it was asked for.
 	Instance string `json:"instance"`
+}
+
+const cidrsKept = 100
+
+// of says which networks of a list a record is about.
+func (r *Record) of(list string, all []string) *Record {
+	r.List, r.CIDRs, r.Networks = list, all[:min(len(all), cidrsKept)], len(all)
+	return r
 }
 
 // Book writes down what w has done: r.Action, Realm, Reason, Changed, Was and Is;
@@ -60,7 +71,7 @@ func (d *Desk) Book(ctx context.Context, w *Who, r *Record) error {
 		return fmt.Errorf("writing the journal: %w", err)
 	}
 	d.c.Log.Info("operator", "by", r.By, "action", r.Action, "realm", r.Realm, "reason", r.Reason, "changed", r.Changed,
-		"was", r.Was, "is", r.Is, "list", r.List, "networks", len(r.CIDRs), "account_hash", accountOf(r.Target), "seq", r.Seq)
+		"was", r.Was, "is", r.Is, "list", r.List, "networks", r.Networks, "account_hash", accountOf(r.Target), "seq", r.Seq)
 	// It is done: what cannot be taken over now will be at the next look.
 	if err := d.Look(ctx); err != nil {
 		d.c.Log.Warn("an operator's change is not taken over here yet", "error", err)

@@ -161,7 +161,7 @@ func (d *Desk) List(ctx context.Context, w *Who, list string, q *ListRequest) (*
 	if err := faultsOf(faults); err != nil {
 		return nil, err
 	}
-	r := &Record{Action: ActionList, Reason: q.Reason, List: list, CIDRs: all}
+	r := (&Record{Action: ActionList, Reason: q.Reason}).of(list, all)
 	if !q.ExpiresAt.IsZero() {
 		r.Is = "until " + q.ExpiresAt.UTC().Format(time.RFC3339)
 	}
@@ -205,7 +205,7 @@ func (d *Desk) Unlist(ctx context.Context, w *Who, list string, q *UnlistRequest
 			return nil, escalation.Faults{{Field: "cidr", Reason: "in_policy"}}
 		}
 	}
-	r := &Record{Action: ActionUnlist, Reason: q.Reason, List: list, CIDRs: all}
+	r := (&Record{Action: ActionUnlist, Reason: q.Reason}).of(list, all)
 	return d.change(ctx, w, realm, q.DryRun, r, func(entries []Entry) ([]Entry, error) {
 		return slices.DeleteFunc(entries, func(e Entry) bool { return slices.Contains(all, e.CIDR) }), nil
 	})
