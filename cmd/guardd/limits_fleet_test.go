@@ -27,7 +27,7 @@ type limitsFleet struct {
 func startLimitsFleet(t *testing.T) *limitsFleet {
 	f := &limitsFleet{t: t, db: postgrestest.Start(t), redis: redistest.Start(t)}
 	f.url = f.db.Database()
-	f.args = []string{"--limits-db", f.url, "--redis", f.redis.URL(), "--redis-deadline", "1s", "--instances", "3", "--secret-file", writeFile(t, "secret", longLine)}
+	f.args = []string{"--limits-db", f.url, "--redis", f.redis.URL(), "--redis-deadline", "10s", "--instances", "3", "--secret-file", writeFile(t, "secret", longLine)}
 	return f
 }
 

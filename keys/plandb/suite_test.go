@@ -237,15 +237,22 @@ func judged(t *testing.T, p place) {
 }
 
 func nobodyLost(t *testing.T, p place) {
-	connect(t, p)
 	const who, each = 4, 10
+	put(t, connect(t, p), &plans.Definition{Rules: []plans.Rule{{Name: "shared", Capacity: 1, Refill: "1/1s"}}})
+	more := func(d *plans.Definition) error {
+		i := slices.IndexFunc(d.Rules, func(r plans.Rule) bool { return r.Name == "shared" })
+		d.Rules = slices.Clone(d.Rules)
+		d.Rules[i].Capacity++
+		return nil
+	}
 	var wg sync.WaitGroup
 	for i := range who {
 		db := connect(t, p)
 		wg.Go(func() {
 			for j := range each {
 				e := plans.Edit{Action: plans.Create, Rule: &plans.RuleEdit{Name: fmt.Sprint("r", i, "-", j), Capacity: say(int64(1)), Refill: say("1/1s")}}
-				if _, err := db.Change(t.Context(), order(e.Apply)); err != nil {
+				both := func(d *plans.Definition) error { return errors.Join(e.Apply(d), more(d)) }
+				if _, err := db.Change(t.Context(), order(both)); err != nil {
 					t.Error(err)
 				}
 			}
@@ -255,14 +262,14 @@ func nobodyLost(t *testing.T, p place) {
 	db := connect(t, p)
 	_, d := load(t, db)
 	all, err := db.Records(t.Context(), when, 1000)
-	if len(d.Rules) != who*each || err != nil || len(all) != who*each {
-		t.Errorf("%d rules, %d lines in the audit, %v", len(d.Rules), len(all), err)
+	if shared := d.Rules[len(d.Rules)-1]; len(d.Rules) != 1+who*each || shared.Capacity != 1+who*each || err != nil || len(all) != 1+2*who*each {
+		t.Errorf("%d rules, %+v, %d lines in the audit, %v", len(d.Rules), shared, len(all), err)
 	}
 	versions := map[int64]bool{}
 	for _, r := range all {
 		versions[r.Version] = true
 	}
-	if len(versions) != who*each {
+	if len(versions) != 1+who*each {
 		t.Errorf("%d changes made %d versions", who*each, len(versions))
 	}
 }
