@@ -191,9 +191,9 @@ func (d *Detector) expire(at int64) {
 	}
 }
 
-// String says what a campaign is, for reports; name turns an account's hash into
+// Text says what a campaign is, for reports; name turns an account's hash into
 // what is to be said of it.
-func (k *Campaign) String(name func(string) string) string {
+func (k *Campaign) Text(name func(string) string) string {
 	who := ""
 	if len(k.Sample) > 0 {
 		who = name(k.Sample[0])

@@ -231,7 +231,7 @@ func TestCampaignsSpeak(t *testing.T) {
 		"198.18.64.1: tried 30 names, most of which do not exist, within 5 minutes": {Find: FindNames, Source: from("198.18.64.1"), At: monday + 5*minute, Accounts: 30},
 	} {
 		f.First = monday
-		if got := c.find(&f).String(name); got != want {
+		if got := c.find(&f).Text(name); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}

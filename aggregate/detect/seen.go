@@ -69,7 +69,7 @@ func (s *seen) add(at int64, h uint64) (was bool) {
 func (s *seen) has(h uint64) bool { return s.now.has(h) || s.before.has(h) }
 
 // bloom is a Bloom filter that grows by layers, so that a small realm costs a
-// kilobyte and a large one two megabytes.
+// kilobyte and a large one 1.4 megabytes.
 type bloom struct {
 	layers [][]uint64
 	room   int // what the last layer still takes
@@ -78,7 +78,7 @@ type bloom struct {
 const (
 	bloomFirst = 13 // bits of the first layer's size
 	bloomStep  = 2
-	bloomLast  = 24 // a layer of 2 MiB; what does not fit makes the filter say yes more often
+	bloomLast  = 23 // a layer of 1 MiB; what does not fit makes the filter say yes more often
 	bloomPer   = 16 // bits for each
 	bloomTries = 4
 )

@@ -26,7 +26,7 @@ const (
 	// enumerates: so many of them do not exist.
 	enumerates = 0.7
 	// sourcesKept is how many are counted.
-	sourcesKept = 1 << 16
+	sourcesKept = 1 << 15
 )
 
 // NewSources has seen nothing. seed is a secret of the process.

@@ -63,7 +63,7 @@ func (s *server) openAggregator() {
 		return
 	}
 	a := aggregate.NewAggregator(aggregate.AggregatorConfig{Bus: s.bus, Group: s.config.Kafka.Group, Store: s.keeper, Shards: s.shards,
-		Recents: s.recents, Now: s.guard.Now, Failed: s.aggregatorFailed})
+		Recents: s.recents, Watch: s.detection(), Now: s.guard.Now, Failed: s.aggregatorFailed})
 	s.metrics.watchAggregator(a.Stats, s.realms)
 	s.background(func(ctx context.Context) {
 		for ctx.Err() == nil {

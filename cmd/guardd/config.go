@@ -55,6 +55,7 @@ type config struct {
 	Events eventsConfig `yaml:"events"`
 
 	Aggregate bool          `yaml:"aggregate"`
+	Detection detectionMode `yaml:"detection"`
 	Recents   recentsConfig `yaml:"recents"`
 
 	Policy string                       `yaml:"policy"`
@@ -105,6 +106,7 @@ func defaults() *config {
 		Kafka:          defaultKafka(),
 		Events:         defaultEvents(),
 		Aggregate:      true,
+		Detection:      detectionOn,
 		Recents:        defaultRecents(),
 	}
 }

@@ -77,6 +77,8 @@ func TestEverySettingIsAKeyOfTheFileUnderTheSameName(t *testing.T) {
 		switch s.flag {
 		case "aggregate":
 			value = "false"
+		case "detection":
+			value = "off"
 		case "breached":
 			value = "{files: [7]}"
 		case "kafka":

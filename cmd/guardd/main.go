@@ -28,6 +28,8 @@ usage: guardd [command] [flags]
 
   serve                answer login handlers (the default; guardd serve -h lists its flags)
   replay FILE          run an old login log through the policy: who would have been asked what
+  simulate             put named attacks and their look-alikes to the policy, with detection, and
+                       give figures
   breached COMMAND     build an index of leaked passwords, look one up, verify an index, say what
                        is in it (guardd breached -h)
   limits COMMAND       list, create, change, delete, import and export the plan limits of a
@@ -63,6 +65,8 @@ func run(ctx context.Context, args []string, getenv env, stdin io.Reader, out, e
 		return serveCommand(ctx, args, getenv, errOut)
 	case "replay":
 		return replayCommand(ctx, args, getenv, stdin, out, errOut)
+	case "simulate":
+		return simulateCommand(ctx, args, getenv, out, errOut)
 	case "explain", "clear", "list", "posture", "reload", "audit":
 		return operatorCommand(ctx, command, args, getenv, stdin, out, errOut)
 	case "breached":
