@@ -471,7 +471,7 @@ func openTwin(marks int) func(t *testing.T) opens {
 			fresh := func() keystest.Subject {
 				return keys.NewMemory(keys.MemoryConfig{Buckets: 1 << 12, Marks: marks})
 			}
-			return fresh(), func(f *keystest.Faulty) { f.Subject = fresh() }
+			return fresh(), func(f *keystest.Faulty) { f.Replace(fresh()) }
 		}
 	}
 }

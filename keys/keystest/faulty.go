@@ -3,6 +3,7 @@ package keystest
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 
 	"github.com/guardd/guardd/keys"
@@ -29,6 +30,7 @@ const (
 // matter: who treats them alike must come out right after either.
 type Faulty struct {
 	Subject
+	mu    sync.RWMutex // of Subject, for Replace
 	fault atomic.Int32
 	calls atomic.Int64
 }
@@ -36,11 +38,27 @@ type Faulty struct {
 // Set chooses what goes wrong from now on.
 func (f *Faulty) Set(fault Fault) { f.fault.Store(int32(fault)) }
 
+// Replace puts another store behind it, as when one comes back empty. It waits for
+// calls that are under way: whoever confirms a delivery does so by itself.
+func (f *Faulty) Replace(s Subject) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.Subject = s
+}
+
+func (f *Faulty) subject() Subject {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	return f.Subject
+}
+
 // Calls counts the calls so far.
 func (f *Faulty) Calls() int64 { return f.calls.Load() }
 
 func (f *Faulty) call(do, late func() error) error {
 	f.calls.Add(1)
+	f.mu.RLock()
+	defer f.mu.RUnlock()
 	switch Fault(f.fault.Load()) {
 	case NotDone:
 		return ErrFault
@@ -74,7 +92,7 @@ func (f *Faulty) Give(ctx context.Context, r *keys.Return, rcp *keys.Receipt) er
 
 // Charge implements keys.Charger where the Subject does.
 func (f *Faulty) Charge(ctx context.Context, c *keys.Charge) error {
-	charger, ok := f.Subject.(keys.Charger)
+	charger, ok := f.subject().(keys.Charger)
 	if !ok {
 		return keys.ErrNoStore
 	}
@@ -83,7 +101,7 @@ func (f *Faulty) Charge(ctx context.Context, c *keys.Charge) error {
 
 // Settle implements keys.Settler where the Subject does.
 func (f *Faulty) Settle(ctx context.Context, s *keys.Settlement, out *keys.Settled) error {
-	settler, ok := f.Subject.(keys.Settler)
+	settler, ok := f.subject().(keys.Settler)
 	if !ok {
 		return keys.ErrNoStore
 	}
