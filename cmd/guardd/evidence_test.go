@@ -3,8 +3,10 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"os/exec"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -69,7 +71,19 @@ func TestEvidenceIsOneAtThreeInstancesThroughAnOutage(t *testing.T) {
 
 	redis.Pause() // it hangs: an instance may not wait, and cannot know
 	for _, p := range f.all {
-		p.until(t, "it to be noticed", func() bool { a, _ := p.take(t, "nobody", "r", 0); return a.Degraded })
+		var wg sync.WaitGroup // each call waits for its deadline, until enough have
+		for range 10 {
+			wg.Go(func() {
+				resp, err := http.Post(p.service+"/v1/limits/take", "application/json", strings.NewReader(`{"key":"nobody","rule":"r","cost":0}`))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				resp.Body.Close()
+			})
+		}
+		wg.Wait()
+		p.until(t, "it to be noticed", func() bool { return p.metric(t, "guardd_degraded") == "1" })
 	}
 	if n := f.spend(90, "in-the-outage", "r"); n != 60 {
 		t.Errorf("3 shares of 20 let %d through", n)

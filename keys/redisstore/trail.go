@@ -285,9 +285,13 @@ func (t *Trail) eval(ctx context.Context, sc script, names []string, args ...any
 	return reply{s: v}, wrap("trail", err)
 }
 
-// Rows implements keys.Trail. It takes as long as ctx lets it: nobody's login
-// waits for it.
+// trailPatience bounds Rows: an operator waits longer than a login.
+const trailPatience = time.Second
+
+// Rows implements keys.Trail.
 func (t *Trail) Rows(ctx context.Context, caller keys.Account, since int64) (rows []keys.TrailRow, whole int64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, max(trailPatience, t.store.deadline))
+	defer cancel()
 	space, oldest := keys.PlanSpace(caller), trailOldest()
 	var lists []*redis.StringSliceCmd
 	lost := redis.NewSliceCmd(ctx, "mget", trailTag+"lost")
