@@ -31,11 +31,11 @@ func TestPatienceEndsByItselfAndWithTheRequest(t *testing.T) {
 		if at, ok := derived.Deadline(); !ok || time.Until(at) != carryOut {
 			t.Errorf("it ends in %s", time.Until(at))
 		}
-		time.Sleep(carryOut - 1)
+		time.Sleep(carryOut - time.Nanosecond)
 		if derived.Err() != nil {
 			t.Errorf("early: %v", derived.Err())
 		}
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		if !errors.Is(p.Err(), context.DeadlineExceeded) || !errors.Is(derived.Err(), context.DeadlineExceeded) {
 			t.Errorf("late: %v, %v", p.Err(), derived.Err())
