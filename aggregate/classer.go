@@ -45,6 +45,7 @@ const askedLife = 20 * 60 * keys.Second
 type classed struct {
 	sight    detect.Sight
 	counts   bool // sight is one at all
+	seen     bool // the Watch is to see it, though it counts as nothing
 	solved   int  // refusals of before that a proof has made good
 	taken    int  // 1: it took a token of the global tier
 	given    int  // 1: its attempt's token was given back
@@ -94,6 +95,10 @@ func (c *classer) attempt(e *Event, out *classed, at int64, account uint64, stra
 		if stranger {
 			out.counts, out.sight.Class = true, detect.Unsolved
 			c.asked.add(at, visitor)
+		} else if t := tagOf(e.Tag); t == 0 || c.failures.get(at, fingerprint(account, t)) == 0 {
+			// Somebody at the owner's own place goes on and on: no statistic's, but worth
+			// a look. An application that has an old password is not.
+			out.seen, out.sight.Class = true, detect.Warm
 		}
 	}
 }

@@ -202,9 +202,9 @@ func (r *realm) count(c classed, at int64) {
 	}
 	if c.counts {
 		r.stats.Classes[c.sight.Class]++
-		if r.watch != nil {
-			r.watch.See(&c.sight)
-		}
+	}
+	if (c.counts || c.seen) && r.watch != nil {
+		r.watch.See(&c.sight)
 	}
 	if bin == nil {
 		return

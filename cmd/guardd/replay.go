@@ -42,6 +42,7 @@ type replayFlags struct {
 	realm, flow    string
 	config, policy string
 	json, quiet    bool
+	detect         bool
 	top            int
 }
 
@@ -96,6 +97,7 @@ func (f *replayFlags) ofLog(fs *flag.FlagSet) {
 	fs.StringVar(&f.outcomes, "outcomes", "", "jsonl, csv: `WORD=MEANING,...` where a meaning is success, failure, unknown_account or skip")
 	fs.StringVar(&f.realm, "realm", escalation.DefaultRealm, "`realm` of logins whose line names none")
 	fs.StringVar(&f.flow, "flow", escalation.DefaultFlow, "`flow` of logins whose line names none")
+	fs.BoolVar(&f.detect, "detect", false, "look for attacks in all logins together, too, and list them")
 	fs.BoolVar(&f.json, "json", false, "print JSON")
 	fs.IntVar(&f.top, "top", 10, "`number` of addresses and accounts, or of examples of a kind, to list")
 	fs.BoolVar(&f.quiet, "quiet", false, "no progress on the terminal")
@@ -248,11 +250,15 @@ func replayLog(ctx context.Context, f *replayFlags, policy *escalation.Policy, s
 	if err != nil {
 		return nil, err
 	}
+	if f.detect {
+		r.detector = newDetector(r)
+	}
 	scanner, zone, err := f.scan(ctx, stdin, errOut, time.Now(), r.run)
 	if err != nil {
 		return nil, err
 	}
 	r.report.finish(f, scanner, zone, r)
+	r.report.Campaigns = r.detector.list(f.top)
 	return &r.report, nil
 }
 

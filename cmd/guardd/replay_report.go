@@ -35,6 +35,8 @@ type replayFigures struct {
 	HonestWithFriction int64        `json:"honest_with_friction"`
 	TopSources         []topSource  `json:"top_sources"`
 	TopAccounts        []topAccount `json:"top_accounts"`
+	// Campaigns are what --detect found; not there without it.
+	Campaigns []replayCampaign `json:"campaigns,omitempty"`
 }
 
 type byAction struct {
@@ -160,6 +162,12 @@ func (p *replayReport) print(out io.Writer) error {
 	writeList(w, "Most attempts on account", p.TopAccounts, func(s topAccount) (string, int64, int64) { return s.Account, s.Attempts, s.Asked })
 	if !p.exact {
 		w.note("more than %s addresses or accounts: attempts here may be up to %s too high", thousands(topKeys), thousands(p.Attempts/topKeys+1))
+	}
+	if len(p.Campaigns) > 0 {
+		w.head("Attacks found", int64(len(p.Campaigns)))
+		for _, c := range p.Campaigns {
+			w.note("%s %s: %s", c.Start.Format("2 Jan 15:04"), c.What, printable(c.Text, 160))
+		}
 	}
 	if p.short > 0 {
 		fmt.Fprintf(w, "\nMemory was full %s: newcomers shared counters, and some places were not remembered.\n", plural64(int64(p.short), "time"))

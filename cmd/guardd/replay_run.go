@@ -29,6 +29,7 @@ type replay struct {
 	report      replayReport
 	sources     *top
 	accounts    *top
+	detector    *detector // nil without --detect
 }
 
 // replayRoom is how many buckets and marks are kept: four times a service's, so
@@ -61,6 +62,9 @@ func (r *replay) run(ctx context.Context, s *loginlog.Scanner) error {
 			return err
 		}
 		r.tick(ev.Time)
+		if err := r.detector.tick(ctx, r.clock); err != nil {
+			return fmt.Errorf("line %d: %w", s.Lines, err)
+		}
 		for range ev.Times {
 			if _, err := r.login(ctx, &ev, s.Lines); err != nil {
 				return fmt.Errorf("line %d: %w", s.Lines, err)
@@ -106,6 +110,9 @@ func (r *replay) login(ctx context.Context, ev *loginlog.Event, line int64) (*es
 		return nil, err
 	}
 	r.count(a, v)
+	if err := r.detector.attempt(v, a.Account); err != nil {
+		return nil, err
+	}
 	switch {
 	case honest:
 		return v, r.honest(ctx, a, v, line)
@@ -162,6 +169,9 @@ func (r *replay) honest(ctx context.Context, a *escalation.Attempt, v *escalatio
 		if v, err = r.guard.Check(ctx, &again); err != nil {
 			return err
 		}
+		if err := r.detector.attempt(v, a.Account); err != nil {
+			return err
+		}
 		if !v.Proceed {
 			if p.stuck++; p.stuck == 1 {
 				p.firstStuck = line
@@ -179,11 +189,11 @@ var outcomeWords = map[loginlog.Outcome]string{
 }
 
 func (r *replay) outcome(ctx context.Context, a *escalation.Attempt, v *escalation.Verdict, o loginlog.Outcome) error {
-	_, err := r.guard.Report(ctx, &escalation.Report{Attempt: v.Attempt, Account: a.Account, Outcome: outcomeWords[o]}, nil)
+	rec, err := r.guard.Report(ctx, &escalation.Report{Attempt: v.Attempt, Account: a.Account, Outcome: outcomeWords[o]}, nil)
 	if err != nil {
 		return fmt.Errorf("reporting an outcome: %w", err)
 	}
-	return nil
+	return r.detector.outcome(rec)
 }
 
 func or(s, otherwise string) string {

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/guardd/guardd/aggregate"
+	"github.com/guardd/guardd/aggregate/detect"
+	"github.com/guardd/guardd/escalation"
+	"github.com/guardd/guardd/keys"
+)
+
+// detector runs a replay's logins through detection, too: what it finds is
+// listed, and what it does tightens the replay as it would have tightened the
+// service.
+type detector struct {
+	inline   *aggregate.Inline
+	watching []*aggregate.Detection
+	found    map[string]detect.Campaign
+	names    map[string]string // of accounts, by hash
+	flushed  int64
+	err      error
+}
+
+// namesKept bounds the names that are remembered for the list.
+const namesKept = 1 << 20
+
+// newDetector watches the realms of r.
+func newDetector(r *replay) *detector {
+	d := &detector{found: map[string]detect.Campaign{}, names: map[string]string{}}
+	d.inline = aggregate.NewAggregator(aggregate.AggregatorConfig{
+		Store: r.store,
+		Shards: func(realm string) (int, bool) {
+			p := r.policy.Realms[realm]
+			return max(1, shardsOf(p)), p != nil
+		},
+		Watch: func(realm string, _ []byte) aggregate.Watch {
+			w, _ := aggregate.NewDetection(aggregate.DetectionConfig{Realm: realm, Found: d.keep(realm)}, nil) // of no state nothing is wrong
+			d.watching = append(d.watching, w)
+			return w
+		},
+		Now:    func() time.Time { return time.UnixMicro(r.clock) },
+		Failed: func(_ string, err error) { d.err = cmp.Or(d.err, err) },
+	}).Inline()
+	return d
+}
+
+func shardsOf(p *escalation.Realm) int {
+	if p == nil {
+		return 0
+	}
+	return p.Shards
+}
+
+func (d *detector) keep(realm string) func(*detect.Campaign) {
+	return func(c *detect.Campaign) { d.found[realm+" "+c.ID] = *c }
+}
+
+// attempt and outcome tell it of what happened; a nil detector is told nothing.
+func (d *detector) attempt(v *escalation.Verdict, name string) error {
+	if d == nil {
+		return nil
+	}
+	if len(d.names) < namesKept {
+		d.names[v.Account.String()] = name
+	}
+	return d.inline.Attempt(v)
+}
+
+func (d *detector) outcome(r *escalation.Recorded) error {
+	if d == nil {
+		return nil
+	}
+	return d.inline.Outcome(r)
+}
+
+// tick has what was found take effect, at most once a second of the log.
+func (d *detector) tick(ctx context.Context, now int64) error {
+	if d == nil || now-d.flushed < keys.Second {
+		return nil
+	}
+	d.flushed = now
+	d.inline.Flush(ctx)
+	return d.err
+}
+
+// replayCampaign is what detection found.
+type replayCampaign struct {
+	What     string    `json:"what"`
+	Text     string    `json:"text"`
+	Start    time.Time `json:"start"`
+	Last     time.Time `json:"last"`
+	Guesses  int       `json:"guesses"`
+	Sources  int       `json:"sources,omitempty"`
+	Accounts int       `json:"accounts,omitempty"`
+}
+
+// list is what was found, the most guesses first.
+func (d *detector) list(most int) []replayCampaign {
+	if d == nil {
+		return nil
+	}
+	for _, w := range d.watching {
+		for _, c := range w.Detector().Campaigns.Take() { // since the last bin
+			d.found[" "+c.ID] = c
+		}
+	}
+	byID := map[string]detect.Campaign{}
+	for _, c := range d.found {
+		if known, ok := byID[c.ID]; !ok || known.Last < c.Last || known.Guesses < c.Guesses {
+			byID[c.ID] = c
+		}
+	}
+	all := slices.SortedFunc(maps.Values(byID), func(a, b detect.Campaign) int {
+		return cmp.Or(cmp.Compare(b.Guesses, a.Guesses), cmp.Compare(a.ID, b.ID))
+	})
+	list := []replayCampaign{}
+	for _, c := range all[:min(most, len(all))] {
+		list = append(list, replayCampaign{What: c.What, Text: c.Text(d.name), Start: time.UnixMicro(c.Start).UTC(), Last: time.UnixMicro(c.Last).UTC(),
+			Guesses: c.Guesses, Sources: c.Sources, Accounts: c.Accounts})
+	}
+	return list
+}
+
+func (d *detector) name(hash string) string {
+	if n, ok := d.names[hash]; ok {
+		return n
+	}
+	return hash
+}
