@@ -44,8 +44,8 @@ func TestOperatorsAreShownWhyPlanLimitsRefused(t *testing.T) {
 		}
 	}
 	for body, field := range map[string]string{
-		`{}`: "key: missing", `{"key":"a","name":"b"}`: "name: one_of_key_sha256_name", `{"sha256":"x"}`: "sha256: not_64_hex_digits",
-		`{"name":"nobody"}`: "name: unknown", `{"key":"a","since":"1d"}`: "since: not_a_duration", `{"key":"a","since":"7h"}`: "since: out_of_range",
+		`{}`: "key: missing", `{"key":"a","name":"b"}`: "name: one_of_key_sha256_name", `{"sha256":"x"}`: "sha256: not_hex",
+		`{"name":"nobody"}`: "name: unknown", `{"key":"a","since":"1d"}`: "since: not_duration", `{"key":"a","since":"7h"}`: "since: out_of_range",
 	} {
 		if got := s.do("POST", api.RouteLimitsExplain, body).problem(t, 400, client.ProblemInvalid); !slices.Equal(got, []string{field}) {
 			t.Errorf("%s: %q, want %s", body, got, field)

@@ -45,7 +45,7 @@ func (t *Taker) Explain(ctx context.Context, q *ExplainRequest) (*Explanation, e
 		since, err = time.ParseDuration(q.Since)
 		switch {
 		case err != nil:
-			bad.add("since", "not_a_duration")
+			bad.add("since", "not_duration")
 		case since <= 0 || since > keys.TrailLife:
 			bad.add("since", "out_of_range")
 		}
@@ -95,7 +95,7 @@ func (b *Book) resolve(q *ExplainRequest, bad *Faults) (d Digest) {
 		return sha256.Sum256([]byte(q.Key))
 	case q.SHA256 != "":
 		if d.UnmarshalText([]byte(q.SHA256)) != nil {
-			bad.add("sha256", "not_64_hex_digits")
+			bad.add("sha256", "not_hex")
 		}
 	default:
 		switch all := b.Named(q.Name); len(all) {
