@@ -608,6 +608,22 @@ func TestAPartThatIsGoneHoldsUpNoOtherRealm(t *testing.T) {
 	}
 }
 
+// What has run out makes room: a list that is fed every hour never fills.
+func TestEntriesThatHaveRunOutTakeNoRoom(t *testing.T) {
+	f := newFleet(t, 1, nil)
+	for i := range 3 {
+		q := &operate.ListRequest{CIDR: fmt.Sprintf("192.0.2.%d", i), Reason: "r", ExpiresAt: f.now().Add(time.Hour)}
+		if l := must[operate.Listed](f)(f.all[0].List(t.Context(), ops, "deny", q)); l.Entries != 1 {
+			t.Errorf("feed %d: %d entries", i, l.Entries)
+		}
+		f.pass(2 * time.Hour)
+	}
+	b, err := f.shared.Get(t.Context(), keys.NewSpace("default", 0).Lists())
+	if err != nil || strings.Contains(string(b), "192.0.2.1/32") {
+		t.Errorf("stored: %s (%v)", b, err)
+	}
+}
+
 // A realm that a reload brings has the lists that are stored for it.
 func TestARealmThatComesHasItsLists(t *testing.T) {
 	f := newFleet(t, 1, nil)
