@@ -132,7 +132,11 @@ func (w *followed) awaitFailure(t *testing.T, kind string) {
 func TestServeNeedsOnlyToRead(t *testing.T) {
 	server := postgrestest.Start(t)
 	url := server.Database()
-	put(t, connect(t, place{url: url}), full())
+	writer := connect(t, place{url: url})
+	put(t, writer, full())
+	if version, _ := load(t, writer); version != 1 {
+		t.Errorf("one change of many rows made %d versions: each is one more of the same row to walk past", version)
+	}
 	server.Exec(url, `CREATE ROLE reader LOGIN; GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader`)
 	reader := connect(t, place{url: strings.Replace(url, "postgres@", "reader@", 1)})
 	w := follow(t, reader, plandb.FollowConfig{})
