@@ -61,6 +61,7 @@ type history struct {
 	fallbacks [instances]*keys.Fallback
 	all       []*Guard // those that were killed, too
 	store     *keystest.Faulty
+	policy    *Policy // to begin with
 	wipe      func()
 	clock     atomic.Int64
 	latest    int64 // before the clock stepped
@@ -101,7 +102,15 @@ func (w *history) Deliver(_ context.Context, m *Message) error {
 type opens func() (s keystest.Subject, wipe func(f *keystest.Faulty))
 
 func newHistory(t rapid.TB, open opens, marks int) *history {
-	w := &history{t: t, came: make(chan Message, 64), lost: make(chan struct{}), ended: make(chan struct{}), firm: true, marks: marks, small: marks == 1}
+	w := newHistoryOf(t, open, marks, lockoutPolicies[0])
+	w.known = w.signIn(owner, placeOf(3), "")
+	w.malice = w.signIn("mallory 0", placeOf(4), "")
+	return w
+}
+
+// newHistoryOf is a fleet under a policy, in which nobody has signed in yet.
+func newHistoryOf(t rapid.TB, open opens, marks int, policy *Policy) *history {
+	w := &history{t: t, policy: policy, came: make(chan Message, 64), lost: make(chan struct{}), ended: make(chan struct{}), firm: true, marks: marks, small: marks == 1}
 	w.clock.Store(start)
 	s, wipe := open()
 	w.store = &keystest.Faulty{Subject: s}
@@ -109,8 +118,6 @@ func newHistory(t rapid.TB, open opens, marks int) *history {
 	for i := range instances {
 		w.boot(i)
 	}
-	w.known = w.signIn(owner, placeOf(3), "")
-	w.malice = w.signIn("mallory 0", placeOf(4), "")
 	return w
 }
 
@@ -124,7 +131,7 @@ func (w *history) boot(i int) {
 	local := keys.NewMemory(keys.MemoryConfig{Buckets: 1 << 12, Marks: w.marks, Now: w.clock.Load})
 	w.fallbacks[i] = keys.NewFallback(keys.FallbackConfig{Primary: w.store, Local: local, Instances: instances})
 	g, err := New(Config{
-		Store: w.fallbacks[i], Records: w.fallbacks[i], Policy: lockoutPolicies[0], Secrets: secrets, Instances: instances, Now: w.clock.Load,
+		Store: w.fallbacks[i], Records: w.fallbacks[i], Policy: w.policy, Secrets: secrets, Instances: instances, Now: w.clock.Load,
 		Renderer: &w.legible, Deliver: map[string]Deliverer{DefaultRealm: w},
 		Delivered: func(m *Message, _ error) {
 			if m.Kind == MessageCode {
