@@ -33,6 +33,10 @@ var foundHistories = []struct {
 		sendAndWait(16*time.Minute), resends, sendAndWait(31*time.Minute), sendAndWait(61*time.Minute), sendAndWait(2*time.Hour+time.Minute),
 		sendAndWait(4*time.Hour+time.Minute), []move{{kind: mvKill}}, sendAndWait(20*time.Minute),
 	), visit{place: 1, at: 1}},
+	{"and it is a moment ago", slices.Concat(
+		sendAndWait(16*time.Minute), resends, sendAndWait(31*time.Minute), sendAndWait(61*time.Minute),
+		[]move{{kind: mvKill}}, sendAndWait(time.Minute),
+	), visit{place: 1, at: 1}},
 	{"the answer to booking a long code was lost, and pictures have been used up", slices.Concat(
 		sendAndWait(16*time.Minute), resends, sendAndWait(31*time.Minute), sendAndWait(61*time.Minute), sendAndWait(2*time.Hour+time.Minute),
 		sendAndWait(4*time.Hour+time.Minute), []move{{kind: mvStore, fault: keystest.ReplyLost}}, sendAndWait(31*time.Minute), []move{{kind: mvStore}},
