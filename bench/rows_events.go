@@ -190,6 +190,56 @@ func (s *eventsSide) decoded() (sample, error) {
 	return sample{"events/cpu s": decodedMany / (selfCPU() - from).Seconds()}, nil
 }
 
+// counted is how many events one core reads, classes, counts, learns from, watches for
+// attacks and keeps in a second: everything that an instance does with them.
+func (s *eventsSide) counted() (sample, error) {
+	bus, store, now := aggregate.NewMemoryBus(aggregate.MemoryBusConfig{Keep: decodedMany}), keys.NewMemory(keys.MemoryConfig{}), time.Now()
+	msgs := make([]aggregate.Message, decodedMany)
+	for i := range msgs {
+		var e aggregate.Event
+		if err := e.Decode(s.encoded[i/2%burst]); err != nil {
+			return nil, err
+		}
+		e.Instance, e.Seq, e.Time = "0123456789abcdef", uint64(i+1), now.Add(time.Duration(i)*time.Millisecond)
+		e.ID = fmt.Sprintf("%s-%d", e.Instance, e.Seq)
+		if i%2 == 1 { // what became of it
+			e.Kind, e.Outcome, e.Tiers, e.Action = aggregate.KindOutcome, "failure", nil, ""
+			if i%8 == 1 {
+				e.Outcome = "success"
+			}
+		}
+		b, err := e.AppendTo(nil)
+		if err != nil {
+			return nil, err
+		}
+		msgs[i] = aggregate.Message{Key: "default", Value: b}
+	}
+	if err := bus.Publish(context.Background(), aggregate.TopicEvents, msgs); err != nil {
+		return nil, err
+	}
+	a := aggregate.NewAggregator(aggregate.AggregatorConfig{Bus: bus, Group: "bench", Store: store, Now: func() time.Time { return now.Add(time.Hour) },
+		Shards:  func(string) (int, bool) { return 1, true },
+		Recents: aggregate.NewRecents(aggregate.RecentsConfig{Streams: store, Keep: 20_000}),
+		Watch: func(realm string, state []byte) aggregate.Watch {
+			w, _ := aggregate.NewDetection(aggregate.DetectionConfig{Realm: realm, Seed: 1}, state)
+			return w
+		}})
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	from, done := selfCPU(), make(chan error, 1)
+	go func() { done <- a.Run(ctx) }()
+	for a.Stats().Realms["default"].Events < decodedMany {
+		select {
+		case err := <-done:
+			return nil, fmt.Errorf("the aggregator ended: %w", err)
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+	cpu := selfCPU() - from
+	cancel()
+	return sample{"events/cpu s": decodedMany / cpu.Seconds()}, errors.Join(<-done, bus.Close())
+}
+
 func (s *eventsSide) groups() []group {
 	const library = "kafka-go WriteMessages, async"
 	return []group{
@@ -201,8 +251,9 @@ func (s *eventsSide) groups() []group {
 			subjects: []subject{{"publisher", s.allocations}},
 			rows:     []row{{What: "emitting an event", Against: "allocations", of: "publisher", measure: "allocations", must: 2, aim: 1}}},
 		{name: "events, reading", floor: "decoder", measure: "events/cpu s", unit: "events a second of CPU",
-			subjects: []subject{{"decoder", s.decoded}},
-			rows: []row{{What: "events a second of one core, decoded", Against: "events", of: "decoder", measure: "events/cpu s",
+			subjects: []subject{{"decoder", s.decoded}, {"aggregator", s.counted}},
+			rows: []row{{What: "events a second of one core, decoded and counted, learned from, watched and kept", Against: "events", of: "aggregator", measure: "events/cpu s",
+				higher: true, must: 100_000, aim: 100_000}, {What: "events a second of one core, decoded", Against: "events", of: "decoder", measure: "events/cpu s",
 				higher: true, must: 100_000, aim: 100_000}}},
 	}
 }
