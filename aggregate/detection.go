@@ -86,13 +86,14 @@ func (w *Detection) Bin(b *detect.Bin) Act {
 // control is what is to be set now; nil where that is in force, and is for a while.
 func (w *Detection) control(r *detect.Result) *keys.Control {
 	at := r.Reading.At
-	c := keys.Control{Epoch: at, Posture: keys.Posture(r.Level), Baseline: w.size, Suspects: map[netip.Prefix]int64{}}
+	c := keys.Control{Epoch: at, Posture: keys.Posture(r.Level), Baseline: w.size, Suspects: map[netip.Prefix]int64{}, Tags: map[string]int64{}}
 	if c.Posture > keys.Normal {
 		c.Until = at + lapse
 	}
 	maps.Copy(c.Suspects, r.Suspects)
-	same := c.Posture == w.set.Posture && c.Baseline == w.set.Baseline && sameKeys(c.Suspects, w.set.Suspects)
-	quiet := c.Posture == keys.Normal && c.Baseline.Zero() && len(c.Suspects) == 0
+	maps.Copy(c.Tags, r.Tags)
+	same := c.Posture == w.set.Posture && c.Baseline == w.set.Baseline && sameKeys(c.Suspects, w.set.Suspects) && sameKeys(c.Tags, w.set.Tags)
+	quiet := c.Posture == keys.Normal && c.Baseline.Zero() && len(c.Suspects)+len(c.Tags) == 0
 	if same && (at-w.set.Epoch < beat || quiet) {
 		return nil
 	}
@@ -101,12 +102,17 @@ func (w *Detection) control(r *detect.Result) *keys.Control {
 			c.Suspects[p] = at
 		}
 	}
+	for t := range w.set.Tags {
+		if _, ok := c.Tags[t]; !ok {
+			c.Tags[t] = at
+		}
+	}
 	w.set = c
-	w.set.Suspects = maps.Clone(r.Suspects)
+	w.set.Suspects, w.set.Tags = maps.Clone(r.Suspects), maps.Clone(r.Tags)
 	return &c
 }
 
-func sameKeys(a, b map[netip.Prefix]int64) bool {
+func sameKeys[K comparable](a, b map[K]int64) bool {
 	if len(a) != len(b) {
 		return false
 	}

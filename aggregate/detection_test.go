@@ -120,6 +120,31 @@ func TestDetectionLetsSuspectsGo(t *testing.T) {
 	}
 }
 
+// TestDetectionSuspectsPasswords: a sprayed password's tag is set, under the key
+// of the day as events have it.
+func TestDetectionSuspectsPasswords(t *testing.T) {
+	w, at := learnedDetection(t, DetectionConfig{Realm: "shop"})
+	n := 0
+	acts, _ := quiet(w, at, 10*60*keys.Second, func(int) detect.Sight {
+		n++
+		s := everywhere(n)
+		s.Account, s.Tag = fmt.Sprint("v", n), "0123456789abcdef"
+		return s
+	}, 1)
+	list := controls(acts)
+	if c := list[len(list)-1]; c.Tags["0123456789abcdef"] <= c.Epoch || len(c.Tags) != 1 {
+		t.Errorf("after %d accounts %+v is set", n, c)
+	}
+	for _, c := range list {
+		if len(c.Tags) > 0 {
+			if at := (c.Epoch - at) / keys.Second; at > 250 {
+				t.Errorf("it is set after %d accounts", at/10)
+			}
+			break
+		}
+	}
+}
+
 // TestDetectionDryRun finds and sets nothing.
 func TestDetectionDryRun(t *testing.T) {
 	w, at := learnedDetection(t, DetectionConfig{Realm: "shop", DryRun: true})

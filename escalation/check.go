@@ -72,7 +72,7 @@ func (g *Guard) ask(v *visit, floor keys.Rung) (*keys.Ask, error) {
 		Now: g.storeNow(), Rules: rules, Keys: bucketKeys(rules, v.flowName, v.names, device),
 		Cost: 1, Floor: floor, StoreGone: v.flow.gone, Shadow: g.c.Shadow, AttemptID: id,
 		StateKey:    v.names.State(),
-		SuspectKeys: v.names.Suspects(),
+		SuspectKeys: v.names.Suspects(v.tagText(g.now())),
 		KKeys:       kKeys(v.names, v.ip),
 		RevokedKey:  v.names.Revoked(),
 		PlaceKey:    v.realm.placeKey(v.names),

@@ -4,6 +4,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
 	"hash"
 	"strconv"
 	"strings"
@@ -103,4 +104,14 @@ func (v *visit) trace(now int64) Trace {
 func (t *attemptToken) trace(quiet bool) Trace {
 	return Trace{AttemptID: t.id, DeviceID: t.deviceID, KnownDevice: t.device, Familiar: t.familiar,
 		Breached: t.breached, Tag: t.tag, UAClass: uaAt(t.ua), Quiet: quiet}
+}
+
+// tagText is the password's tag under the key of now's day, as events have it;
+// "" for none.
+func (v *visit) tagText(now int64) string {
+	if v.a.PasswordTag == "" {
+		return ""
+	}
+	t, _ := v.realm.tagger.tags(v.a.PasswordTag, now)
+	return hex.EncodeToString(t[:])
 }

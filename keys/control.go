@@ -20,6 +20,8 @@ type Control struct {
 	// Suspects are the networks (Address.Counted or Address.Wide) to be set, and
 	// until when. A time that has passed lets one go.
 	Suspects map[netip.Prefix]int64
+	// Tags are the passwords' tags to be set, in the same way.
+	Tags map[string]int64
 }
 
 // EpochAhead is how far ahead of the store's clock an epoch may be. Those of a
@@ -60,11 +62,19 @@ func (s Spaces) SetControl(ctx context.Context, st ControlStore, c *Control, now
 	if err != nil || stale {
 		return false, err
 	}
-	for p, until := range c.Suspects {
+	mark := func(name func(Space) string, until int64) error {
 		// What has passed stays for a moment: there is no other way to take it away.
 		ttl := min(max(until-now, Second), SuspectLifetime)
-		if err := s.Put(ctx, st, func(s Space) string { return s.Suspect(p) }, EncodeUntil(min(until, now+SuspectLifetime)), ttl); err != nil {
+		return s.Put(ctx, st, name, EncodeUntil(min(until, now+SuspectLifetime)), ttl)
+	}
+	for p, until := range c.Suspects {
+		if err := mark(func(s Space) string { return s.Suspect(p) }, until); err != nil {
 			return false, fmt.Errorf("suspect %s: %w", p, err)
+		}
+	}
+	for tag, until := range c.Tags {
+		if err := mark(func(s Space) string { return s.SuspectTag(tag) }, until); err != nil {
+			return false, fmt.Errorf("suspect password: %w", err)
 		}
 	}
 	return true, nil

@@ -297,7 +297,7 @@ func TestWhatIsPutIsKnownInTheNextOutage(t *testing.T) {
 	}
 	o.primary.Set(keystest.NotDone)
 	var ans keys.Answer
-	a := keys.Ask{Rules: o.rules, Keys: []string{"account"}, Cost: 1, RevokedKey: "revoked", SuspectKeys: [2]string{"suspect"},
+	a := keys.Ask{Rules: o.rules, Keys: []string{"account"}, Cost: 1, RevokedKey: "revoked", SuspectKeys: [3]string{"suspect"},
 		Proof: keys.Proof{Key: "p", Rung: keys.Verify, Issued: o.now, Expires: o.now + keys.Day, Uses: 5}}
 	if err := o.Take(t.Context(), &a, &ans); err != nil || ans.Causes != keys.BySuspect || ans.Proof != keys.ProofInvalid {
 		t.Errorf("%+v %v", ans, err)

@@ -166,7 +166,7 @@ func (b *Bucket) keep(old *Bucket) {
 
 // facts is what a store holds about one Ask at one moment.
 type facts struct {
-	suspect [2]bool
+	suspect [3]bool
 	inForce InForce
 	revoked int64 // 0: never
 	place   int64 // stamp of the attempt that signed in here, 0: none
@@ -384,7 +384,7 @@ func judgeRungs(a *Ask, f *facts, ans *Answer) {
 	if ans.Familiar {
 		floors[1].rung = Allow
 	}
-	if ans.Familiar || !(f.suspect[0] || f.suspect[1]) {
+	if ans.Familiar || f.suspect == [3]bool{} {
 		floors[2].rung = Allow
 	}
 	for _, fl := range floors {

@@ -332,7 +332,7 @@ func loginLike(t testing.TB) (*Rules, []string) {
 func TestTakeAllocatesNothing(t *testing.T) {
 	m := NewMemory(MemoryConfig{})
 	r, keys := loginLike(t)
-	a := &Ask{Rules: r, Keys: keys, Cost: 1, StateKey: "state", SuspectKeys: [2]string{"s1", "s2"}, KKeys: [2]string{"k1", "k2"},
+	a := &Ask{Rules: r, Keys: keys, Cost: 1, StateKey: "state", SuspectKeys: [3]string{"s1", "s2"}, KKeys: [2]string{"k1", "k2"},
 		RevokedKey: "revoked", PlaceKey: "place"}
 	if err := m.Put(t.Context(), "state", State{}.Encode(), Day); err != nil {
 		t.Fatal(err)

@@ -39,6 +39,10 @@ func (s Space) Lists() string { return s.prefix + "lists" }
 // Suspect is the mark of a suspect network: Address.Counted or Address.Wide.
 func (s Space) Suspect(p netip.Prefix) string { return s.prefix + "suspect:" + prefixText(p) }
 
+// SuspectTag is the mark of a password that is tried on many accounts: its tag
+// under the key of the day, as events have it.
+func (s Space) SuspectTag(tag string) string { return s.prefix + "suspect:tag:" + tag }
+
 // K is the learned size of a shared address or network.
 func (s Space) K(p netip.Prefix) string { return s.prefix + "k:" + prefixText(p) }
 
@@ -111,9 +115,14 @@ func (v Visitor) Network(flow string) string { return v.prefix + flow + ":networ
 // Devices is Space.Devices.
 func (v Visitor) Devices(flow string) string { return v.prefix + flow + ":devices:" + v.account }
 
-// Suspects are Space.Suspect of the address and its neighbourhood.
-func (v Visitor) Suspects() [2]string {
-	return [2]string{v.prefix + "suspect:" + v.counted, v.prefix + "suspect:" + v.wide}
+// Suspects are Space.Suspect of the address and its neighbourhood, and
+// Space.SuspectTag of the password's tag, "" for none.
+func (v Visitor) Suspects(tag string) (names [3]string) {
+	names[0], names[1] = v.prefix+"suspect:"+v.counted, v.prefix+"suspect:"+v.wide
+	if tag != "" {
+		names[2] = v.SuspectTag(tag)
+	}
+	return names
 }
 
 // K is Space.K of the address.

@@ -79,7 +79,7 @@ type Ask struct {
 	AttemptID [16]byte
 
 	StateKey    string    // realm's posture and baseline (State)
-	SuspectKeys [2]string // narrow and wide network (EncodeUntil)
+	SuspectKeys [3]string // narrow and wide network, password (EncodeUntil)
 	KKeys       [2]string // learned k of address and network (EncodeK)
 	RevokedKey  string    // account's revocation stamp
 	PlaceKey    string    // account at this address (familiar place)

@@ -92,7 +92,7 @@ func controls(t *testing.T, s Subject, _ keys.Space) {
 	}
 }
 
-// suspects are set by a later control only, in every shard, and let go.
+// suspects, networks and passwords, are set by a later control only, in every shard, and let go.
 func suspects(t *testing.T, s Subject, _ keys.Space) {
 	st, ok := s.(keys.ControlStore)
 	if !ok {
@@ -103,7 +103,8 @@ func suspects(t *testing.T, s Subject, _ keys.Space) {
 	network := netip.MustParsePrefix("203.0.113.0/24")
 	set := func(epoch, until int64, want bool) {
 		t.Helper()
-		got, err := spaces.SetControl(ctx, st, &keys.Control{Epoch: epoch, Suspects: map[netip.Prefix]int64{network: until}}, now)
+		got, err := spaces.SetControl(ctx, st, &keys.Control{Epoch: epoch, Suspects: map[netip.Prefix]int64{network: until},
+			Tags: map[string]int64{sheetTag: until}}, now)
 		if got != want || err != nil {
 			t.Errorf("set is %v (%v)", got, err)
 		}
@@ -111,13 +112,18 @@ func suspects(t *testing.T, s Subject, _ keys.Space) {
 	asks := func(at int64, want bool) {
 		t.Helper()
 		for shard, names := range spaces {
-			a, ans := simpleAsk(simple(t, 10, untilEmpty), names), keys.Answer{}
-			a.Now, a.SuspectKeys[1] = at, names.Suspect(network)
-			if err := s.Take(ctx, &a, &ans); err != nil {
-				t.Fatal(err)
-			}
-			if got := ans.Causes&keys.BySuspect != 0; got != want {
-				t.Errorf("shard %d asks a suspect: %v", shard, got)
+			for i, key := range []string{1: names.Suspect(network), 2: names.SuspectTag(sheetTag)} {
+				if key == "" {
+					continue
+				}
+				a, ans := simpleAsk(simple(t, 10, untilEmpty), names), keys.Answer{}
+				a.Now, a.SuspectKeys[i] = at, key
+				if err := s.Take(ctx, &a, &ans); err != nil {
+					t.Fatal(err)
+				}
+				if got := ans.Causes&keys.BySuspect != 0; got != want {
+					t.Errorf("shard %d asks suspect %s: %v", shard, key, got)
+				}
 			}
 		}
 	}

@@ -39,6 +39,8 @@ func (p *player) key(word string) string {
 		return p.space.Suspect(sheetIP.Counted())
 	case "suspectwide":
 		return p.space.Suspect(sheetIP.Wide())
+	case "suspecttag":
+		return p.space.SuspectTag(sheetTag)
 	case "k":
 		return p.space.K(sheetIP.Counted())
 	case "kwide":
@@ -70,7 +72,7 @@ func (p *player) take(w, want []string) error {
 		return err
 	}
 	q := oracle.Ask{Now: p.now, Rules: &p.rules, Cost: 1, Shadow: has(w, "shadow"), State: p.key("state"),
-		Suspects: [2]string{p.key("suspect"), p.key("suspectwide")}, K: [2]string{p.key("k"), p.key("kwide")},
+		Suspects: [3]string{p.key("suspect"), p.key("suspectwide"), p.key("suspecttag")}, K: [2]string{p.key("k"), p.key("kwide")},
 		Revoked: p.key("revoked"), Place: p.key("place"), ID: [16]byte{byte(len(p.taken) + 1)}}
 	for _, t := range p.rules.Tiers {
 		q.Keys = append(q.Keys, p.key(t.Kind))
@@ -274,7 +276,7 @@ func (p *player) give(w, want []string) error {
 	return nil
 }
 
-// put is: KEY garbage; or state, suspect, suspectwide, k or kwide with values.
+// put is: KEY garbage; or state, suspect, suspectwide, suspecttag, k or kwide with values.
 func (p *player) put(w []string) error {
 	until := p.start
 	if v := opt(w, "until"); v != "" {
@@ -305,7 +307,7 @@ func (p *player) put(w []string) error {
 			return err
 		}
 		value = s.Encode()
-	case w[0] == "suspect" || w[0] == "suspectwide":
+	case w[0] == "suspect" || w[0] == "suspectwide" || w[0] == "suspecttag":
 		value = keys.EncodeUntil(until)
 	case w[0] == "k" || w[0] == "kwide":
 		n, err := strconv.ParseInt(w[1], 10, 64)
@@ -318,3 +320,6 @@ func (p *player) put(w []string) error {
 	}
 	return p.s.Put(p.t.Context(), p.key(w[0]), value, keys.Day)
 }
+
+// sheetTag is the tag of every password of a sheet.
+const sheetTag = "0123456789abcdef"

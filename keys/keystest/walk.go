@@ -233,7 +233,7 @@ func (w *walker) newAsk() (q oracle.Ask, a keys.Account, kind int) {
 	a, kind = w.account(), w.IntN(2)
 	ip := w.address()
 	q = oracle.Ask{Now: w.now, Rules: w.rules[kind], Keys: w.bucketKeys(kind, a, ip), Cost: 1, State: w.space.State(),
-		Suspects: [2]string{w.space.Suspect(ip.Counted()), w.space.Suspect(ip.Wide())},
+		Suspects: [3]string{w.space.Suspect(ip.Counted()), w.space.Suspect(ip.Wide()), w.space.SuspectTag(sheetTag)},
 		K:        [2]string{w.space.K(ip.Counted()), w.space.K(ip.Wide())},
 		Revoked:  w.space.Revoked(a), Place: w.space.Place(a, ip)}
 	w.bytes(q.ID[:])
@@ -396,6 +396,9 @@ func (w *walker) record() {
 		value = keys.State{Posture: keys.Posture(s.Posture), Until: s.Until, Pin: keys.Posture(s.Pin), PinUntil: s.PinUntil, Baseline: keys.Limit(s.Baseline)}.Encode()
 	case 2:
 		key, value = w.space.Suspect(net), keys.EncodeUntil(until)
+		if w.one(3) {
+			key = w.space.SuspectTag(sheetTag)
+		}
 		w.world.SetSuspect(key, until)
 	default:
 		k := pick(w.draw, []int64{0, 1, 2, 3, 7, 39, 40, 41, keys.MaxExact})

@@ -118,7 +118,8 @@ if status == 0 then
     if not familiar then
       byPosture = effect % 4
       local till1, till2 = v[iSuspect1] and one(v[iSuspect1]), v[iSuspect2] and one(v[iSuspect2])
-      if till1 and now < till1 or till2 and now < till2 then bySuspect = 2 end
+      local till3 = v[iSuspect3] and one(v[iSuspect3])
+      if till1 and now < till1 or till2 and now < till2 or till3 and now < till3 then bySuspect = 2 end
     end
     if floor > needed then needed = floor end
     if byPosture > needed then needed = byPosture end

@@ -50,12 +50,12 @@ func flag(b bool) uint8 {
 
 // packAsk makes the call of take.lua.
 func packAsk(a *keys.Ask, deadline int64) call {
-	c := call{keys: make([]string, 0, len(a.Keys)+9), head: make([]byte, 0, 128)}
+	c := call{keys: make([]string, 0, len(a.Keys)+10), head: make([]byte, 0, 128)}
 	p := &a.Proof
 	c.number(a.Now, deadline, a.Cost, a.Device.Issued, a.Device.Expires,
 		p.Wait, p.Issued, p.NotBefore, p.Expires, p.Uses)
 	c.small(uint8(a.Floor), flag(a.Shadow), uint8(p.Rung))
-	c.key(a.StateKey, a.SuspectKeys[0], a.SuspectKeys[1], a.KKeys[0], a.KKeys[1],
+	c.key(a.StateKey, a.SuspectKeys[0], a.SuspectKeys[1], a.SuspectKeys[2], a.KKeys[0], a.KKeys[1],
 		a.RevokedKey, a.PlaceKey, p.Key, a.Request.Key)
 	var extra call
 	if a.Costs != nil || a.Request.Life != 0 {

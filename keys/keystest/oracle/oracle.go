@@ -77,7 +77,8 @@ type Ask struct {
 	Shadow         bool
 	ID             [16]byte
 	State          string
-	Suspects, K    [2]string
+	Suspects       [3]string
+	K              [2]string
 	Revoked, Place string
 	Device         Device
 	Proof          Proof
