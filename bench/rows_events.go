@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/segmentio/kafka-go"
+	"golang.org/x/sys/unix"
 
 	"github.com/guardd/guardd/aggregate"
 	"github.com/guardd/guardd/escalation"
@@ -104,15 +104,13 @@ func (s *eventsSide) close() {
 	}
 }
 
-// threadCPU is the processor time of the thread that asks, or, where there is none,
-// the time.
+// threadCPU is the processor time of the thread that asks, to the nanosecond.
 func threadCPU() time.Duration {
-	const rusageThread = 1
-	var u syscall.Rusage
-	if err := syscall.Getrusage(rusageThread, &u); err != nil || runtime.GOOS != "linux" {
-		return time.Duration(time.Now().UnixNano())
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t); err != nil {
+		panic(err) // it has no other error than a bad argument
 	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	return time.Duration(t.Nano())
 }
 
 // emitted is what one event costs the goroutine that emits it, which has a thread
