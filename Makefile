@@ -44,7 +44,7 @@ soak: need-go need-redis ## what takes minutes: the random walks with SOAK (20) 
 	GUARDD_SOAK=$(SOAK) $(GO) test -v -count=1 -timeout 0 -run 'NoLockoutOverHistories' ./escalation
 	GUARDD_SOAK=$(SOAK) $(GO) test -v -count=1 -timeout 0 -run 'NoLeakAtFleetSize|KilledInstances|RollingRestart|FrictionOnly|AFloodOfAccounts' ./cmd/guardd
 
-bench: need-go need-redis ## what a decision costs beside its peers, in some 6 minutes (ARGS="--json")
+bench: need-go need-redis ## what a decision costs beside its peers, in some 8 minutes (ARGS="--json")
 	cd bench && $(GO) run -mod=mod . $(ARGS)
 
 lint: need-go ## formatting, vet, staticcheck, a tidy go.mod
