@@ -193,11 +193,14 @@ func (g *Guard) sawRevoked(stamp, now int64) {
 }
 
 // born is the time that a challenge bears which is given out without asking the
-// store: now, or where its clock has stepped back the least that is after
-// everything that was seen, revocations included.
+// store: now, or where its clock has stepped back a second after everything that
+// was seen, for another instance may have revoked at a time that we reckon a
+// little otherwise. Until the clock is there again such a challenge outlives a
+// revocation, by its ten minutes at most; the owner whose address is flooded
+// would be kept out else.
 func (g *Guard) born(now int64) int64 {
-	if l := g.latest.Load(); l > now && l-now <= maxStep {
-		return g.latest.Add(1)
+	if back := g.latest.Load() - now; back > keys.Second && back <= maxStep {
+		return now + back + keys.Second
 	}
 	return now
 }

@@ -63,8 +63,9 @@ type book struct {
 	guesses []*booked
 	byID    map[[16]byte]*booked
 	outages int
-	asked   int  // request ids
-	reached bool // the limit, by as many guesses as there may be
+	seen    int64 // the latest time of an answer
+	asked   int   // request ids
+	reached bool  // the limit, by as many guesses as there may be
 }
 
 // try makes one guess, by whatever proof it takes.
@@ -84,8 +85,8 @@ func (b *book) enter(v *Verdict) {
 	if b.byID[v.AttemptID] != nil {
 		return // a repeat: the same attempt
 	}
-	b.latest = max(b.latest, v.Now.UnixMicro())
-	g := &booked{at: b.latest, outages: b.outages, attempt: v.Attempt}
+	b.seen = max(b.seen, v.Now.UnixMicro())
+	g := &booked{at: b.seen, outages: b.outages, attempt: v.Attempt}
 	for _, t := range v.Tiers {
 		g.lifted = g.lifted || t.Rung == keys.Verify
 	}
