@@ -155,7 +155,7 @@ func TestVolume(t *testing.T) {
 		within int // bins; 0: never, in a day
 	}{
 		{"nothing", 0, 0},
-		{"under the gate", 3, 0}, // 18 a minute, of 312 attempts
+		{"under the gate", 8, 0}, // 48 a minute, of 312 attempts: sure, and too small
 		{"half as many attempts again", 26, 12},
 		{"twice the attempts", 52, 5},
 		{"four times", 156, 3},

@@ -114,6 +114,10 @@ func TestHeavyKeepsTheHeaviest(t *testing.T) {
 			t.Errorf("key %d with %.1f failures and %.1f sign-ins a minute, want one of five with 20", e.key, e.failed, e.in)
 		}
 	}
+	// Who took another's place has none of its weight.
+	if all := h.top(at, 64, 6); len(all) != 5 {
+		t.Errorf("%d are said to fail more than 6 times a minute", len(all))
+	}
 	if later := h.top(at+20*minute, 5, 0.1); len(later) != 0 {
 		t.Errorf("20 minutes later %v are still heavy", later)
 	}
@@ -227,6 +231,18 @@ func TestSprayCountsAccounts(t *testing.T) {
 	for i := range 5000 {
 		if _, ok := s.See(&Sight{At: monday + int64(i)*second, Class: Cold, Account: "a" + strconv.Itoa(i%15), Tag: "t"}); ok {
 			t.Fatal("fifteen accounts were enough")
+		}
+	}
+}
+
+// TestSprayCountsAcrossMidnight: what was tried before it is not tried anew.
+func TestSprayCountsAcrossMidnight(t *testing.T) {
+	s := NewSpray(1)
+	for i := range 30 {
+		x := Sight{At: monday + 23*hour + int64(i/15)*2*hour, Class: Cold, Account: strconv.Itoa(i % 15)}
+		x.Tag, x.TagBefore = daily(1, x.At)
+		if _, ok := s.See(&x); ok {
+			t.Fatalf("flagged at attempt %d on fifteen accounts", i)
 		}
 	}
 }
