@@ -170,9 +170,6 @@ func (g *Guard) Revoke(ctx context.Context, realm, account string) error {
 func (g *Guard) revoke(ctx context.Context, key string, latest int64) error {
 	stamp, err := g.c.Records.Revoke(ctx, key, g.storeNow(), keys.DeviceLifetime)
 	if ahead := latest - stamp; ahead > 0 && ahead <= maxStep {
-		if ahead > keys.Second {
-			latest += keys.Second // others may have seen a little more
-		}
 		// Also where only this instance could be told.
 		var again error
 		if stamp, again = g.c.Records.Revoke(ctx, key, latest, keys.DeviceLifetime+ahead); err == nil {
@@ -196,14 +193,14 @@ func (g *Guard) sawRevoked(stamp, now int64) {
 }
 
 // born is the time that a challenge bears which is given out without asking the
-// store: now, or where its clock has stepped back two seconds after everything that
+// store: now, or where its clock has stepped back a second after everything that
 // was seen, for another instance may have revoked at a time that we reckon a
 // little otherwise. Until the clock is there again such a challenge outlives a
 // revocation, by its ten minutes at most; the owner whose address is flooded
 // would be kept out else.
 func (g *Guard) born(now int64) int64 {
 	if back := g.latest.Load() - now; back > keys.Second && back <= maxStep {
-		return now + back + 2*keys.Second
+		return now + back + keys.Second
 	}
 	return now
 }
