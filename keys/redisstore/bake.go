@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	_ "embed"
+	"fmt"
 	"strconv"
 	"strings"
 	"sync"
@@ -122,9 +123,16 @@ var (
 	plainText string
 	// plainAsk is what a call says, between its cost and its identity, when nothing
 	// bears on it but the buckets: no device, no proof, no floor, no shadow, no
-	// marks, the buckets from the first key on, and no more.
-	plainAsk = strings.Repeat(`\0`, 68) + `\1\0`
+	// marks, the buckets from the first key on, and no more. It is what packAsk makes
+	// of such an ask, whatever fields there are.
+	plainAsk = func() string {
+		head := packAsk(&keys.Ask{Keys: []string{"bucket"}}, 0).head
+		return string(head[plainFrom : len(head)-2*len(keys.Ask{}.AttemptID)]) // and a body, of the same length
+	}()
 )
+
+// plainFrom is after the time, the deadline and the cost.
+const plainFrom = 3 * 8
 
 // bakePlain writes the short way for rules of one limit that have one, else
 // nothing.
@@ -140,6 +148,11 @@ func bakePlain(r *keys.Rules) string {
 		return ""
 	}
 	n := func(v int64) string { return strconv.FormatInt(v, 10) }
-	return strings.NewReplacer("$plain", plainAsk, "$reply", replyHead, "$shape", n(int64(r.Shape())), "$id", n(int64(l.ID())),
+	var plain strings.Builder
+	for _, b := range []byte(plainAsk) {
+		fmt.Fprintf(&plain, `\%03d`, b)
+	}
+	end := int64(plainFrom + len(plainAsk))
+	return strings.NewReplacer("$plain", plain.String(), "$end", n(end), "$identity", n(end+1), "$body", n(end+16), "$reply", replyHead, "$shape", n(int64(r.Shape())), "$id", n(int64(l.ID())),
 		"$units", n(l.Units()), "$capacity", n(l.Capacity), "$count", n(l.Count), "$period", n(l.Period)).Replace(plainText)
 }

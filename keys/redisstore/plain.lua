@@ -3,7 +3,7 @@
 -- script would come to, by a shorter way; bakeTake writes the limit's numbers in.
 -- Whatever is not plain (another form of the stored value, a clock that stepped
 -- back, a cost above the capacity, a TTL that is gone) goes the long way.
-if string.sub(ARGV[1], 25, 94) == '$plain' then
+if string.sub(ARGV[1], 25, $end) == '$plain' then
   local now, deadline, cost = struct.unpack('<ddd', ARGV[1])
   if now == 0 then
     local t = redis.call('TIME')
@@ -30,6 +30,6 @@ if string.sub(ARGV[1], 25, 94) == '$plain' then
       redis.call('SET', KEYS[1], struct.pack('<BI7I4I7I7', 2, now, $id, $units - left, $units), 'PX', string.format('%d', ms - ms % 1 + 1))
     end
     return struct.pack('$replyBd', 0, now, $shape, 0, 0, 0, 0, 0, let and 1 or 0, taken and 1 or 0, let and 0 or 3, 0, 0, 1, 1,
-      0, 0, 0, string.sub(ARGV[1], 95, 110), let and (taken and 3 or 1) or 13, left)
+      0, 0, 0, string.sub(ARGV[1], $identity, $body), let and (taken and 3 or 1) or 13, left)
   end
 end
