@@ -93,7 +93,7 @@ func (g *Guard) learn(ctx context.Context, v *visit, ans *keys.Answer) {
 		return
 	}
 	g.saw(ans.Now)
-	g.sawRevoked(ans.Revoked, ans.Now)
+	g.sawRevoked(ans.Born(), ans.Now) // what is made known of it is to be revoked, too
 	if ans.Degraded {
 		return
 	}
