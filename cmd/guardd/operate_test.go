@@ -157,10 +157,12 @@ api_keys: [{name: ops, sha256: a92c36e66a25ee99ff862faa8e87987be6c7cd13c3ee661c4
 		t.Fatal(err)
 	}
 	here.operated(t, "reload", "--reason", "fewer")
-	soon(t, all, "a reload", func(p *process) bool {
-		a := ask(p, "d", "192.0.2.4")
-		return len(a.Tiers) > 0 && a.Tiers[0].Capacity == 8
-	})
+	taken("reload", "1", "d", "192.0.2.4", "allow")
+	for i, p := range all {
+		if a := ask(p, "d", "192.0.2.4"); len(a.Tiers) == 0 || a.Tiers[0].Capacity != 8 {
+			t.Errorf("instance %d, after a reload: %+v", i, a)
+		}
+	}
 
 	if out := all[2].operated(t, "audit"); strings.Count(out, " ops ") != 9 || strings.Contains(out, "alice") {
 		t.Errorf("the audit at another instance:\n%s", out)
