@@ -91,7 +91,7 @@ var layers = []layer{
 	{"cmd/demo", []string{"keys", "escalation", "escalation/captcha", "api", "api/client"}, nil,
 		"a shop that asks guardd as any other would, and a guardd to ask; what it needs beyond, every customer would need"},
 	{"bench", []string{"keys", "keys/plans", "keys/redisstore", "escalation", "aggregate", "breached", "api/client"},
-		[]string{"github.com/redis/go-redis/v9", "github.com/go-redis/redis_rate/v10", "golang.org/x/time", "github.com/go-chi/chi/v5",
+		[]string{"github.com/redis/go-redis/v9", "github.com/go-redis/redis_rate/v10", "golang.org/x/sys", "golang.org/x/time", "github.com/go-chi/chi/v5",
 			"github.com/segmentio/kafka-go", "github.com/twmb/franz-go"},
 		"a module of its own, so that nobody who builds guardd fetches its peers"},
 }
