@@ -1,7 +1,5 @@
 package aggregate
 
-import "math/bits"
-
 // sequenceWindow is how far back a repeat of an instance's event is told: many
 // times what a publisher has under way (one batch).
 const sequenceWindow = 1 << 14
@@ -62,12 +60,4 @@ func (s *sequence) forget(first, last uint64) {
 		word, bit := s.at(n)
 		*word &^= bit
 	}
-}
-
-// held is how many numbers are known to have come; for tests.
-func (s *sequence) held() (n int) {
-	for _, w := range s.seen {
-		n += bits.OnesCount64(w)
-	}
-	return n
 }
