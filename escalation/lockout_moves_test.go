@@ -201,6 +201,9 @@ func (w *history) do(m move) {
 		w.firm = m.fault == keystest.Healthy
 		w.epoch++
 	case mvWipe:
+		if w.clock.Load() < w.latest {
+			break // README: what was made known while the clock was behind outlives a password change after both
+		}
 		w.wipe()
 		w.epoch++
 	case mvPosture:
