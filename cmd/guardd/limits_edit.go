@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -159,6 +160,10 @@ func (r *rowFlags) addOverride(v string) error {
 
 // edit is what was asked for. key is one that was made up for it.
 func (r *rowFlags) edit(c *limitsCall, action plans.Action, kind plans.Kind, name string) (e *rowEdit, key string, err error) {
+	kinds := []plans.Kind{plans.KindRule, plans.KindPlan, plans.KindKey}
+	if !slices.Contains(kinds, kind) { // before its flags, which would be of none
+		return nil, "", c.usage("there are rule, plan and key, not %q", kind)
+	}
 	for of := range r.of {
 		if of != string(kind) {
 			return nil, "", c.usage("%s: not of a %s", strings.Join(r.only, ", "), kind)
@@ -173,8 +178,6 @@ func (r *rowFlags) edit(c *limitsCall, action plans.Action, kind plans.Kind, nam
 	case plans.KindKey:
 		e.Key = &r.key
 		key, err = r.identify(c, e, action, name)
-	default:
-		err = c.usage("there are rule, plan and key, not %q", kind)
 	}
 	if name == "" && err == nil && kind != plans.KindKey {
 		err = c.usage("the name of the %s is missing", kind)

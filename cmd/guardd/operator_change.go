@@ -247,7 +247,7 @@ ends that. POSTURE is normal, elevated, high or critical.
 func (o *operator) posture(args []string) error {
 	o.ofRealm()
 	c := o.changing()
-	lasts := o.flags.String("for", "", "pin: `time` that it lasts, as 90m or 24h")
+	lasts := o.flags.String("for", "", "pin: `time` that it lasts, as 90m or 24h, at most 720h")
 	if err := o.parse(args); err != nil {
 		return err
 	}
