@@ -159,6 +159,17 @@ func (c *limitsCall) open(ctx context.Context) (*plandb.DB, error) {
 	return db, nil
 }
 
+// existing opens a database to read it. A file of that name is not made: a name
+// mistyped would read as one without limits.
+func (c *limitsCall) existing(ctx context.Context) (*plandb.DB, error) {
+	if _, path, ok := plandb.IsFile(c.db); ok {
+		if _, err := os.Stat(path); err != nil {
+			return nil, c.usage("--limits-db %v", err)
+		}
+	}
+	return c.open(ctx)
+}
+
 // change makes a change and says what it did.
 func (c *limitsCall) change(ctx context.Context, edit func(*plans.Definition) error) ([]plans.Record, error) {
 	db, err := c.open(ctx)

@@ -21,7 +21,7 @@ func limitsExport(ctx context.Context, c *limitsCall) (int, error) {
 	if err != nil {
 		return exitUsage, err
 	}
-	db, err := c.open(ctx)
+	db, err := c.existing(ctx)
 	if err != nil {
 		return exitFailed, err
 	}

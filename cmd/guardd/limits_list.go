@@ -30,7 +30,7 @@ func limitsList(ctx context.Context, c *limitsCall) (int, error) {
 	if what != "" && !slices.Contains([]string{"rules", "plans", "keys", "changes"}, what) {
 		return exitUsage, c.usage("there are rules, plans, keys and changes, not %q", what)
 	}
-	db, err := c.open(ctx)
+	db, err := c.existing(ctx)
 	if err != nil {
 		return exitFailed, err
 	}

@@ -76,6 +76,9 @@ func operatorCommand(ctx context.Context, name string, args []string, getenv env
 		fmt.Fprintf(errOut, "guardd: %s: %v\n", name, err)
 		var u usageError
 		var p *client.Problem
+		if errors.As(err, &p) && p.Status == http.StatusUnauthorized {
+			fmt.Fprintln(errOut, "GUARDD_ADMIN_KEY or --key-file gives the key of an api_keys entry with admin: read or operate")
+		}
 		if errors.As(err, &u) || errors.As(err, &p) && p.Status == http.StatusBadRequest {
 			return exitUsage
 		}
