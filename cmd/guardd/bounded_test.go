@@ -20,9 +20,8 @@ func TestAFloodOfAccountsFillsNoMemoryFreesNobodyAndLocksNobodyOut(t *testing.T)
 	if soak(t) > 0 {
 		accounts, entries = 5_000_000, 1<<18
 	}
-	// What is kept of late has a bound of its own.
-	few := writeFile(t, "guardd.yaml", "recents: {keep: 100}")
-	m := &member{process: startGuardd(t, "--config", few, "--memory-entries", fmt.Sprint(entries), "--policy", writeFile(t, "policy.yaml", oneRung))}
+	// What is learned of a realm, and kept of late, has a bound of its own.
+	m := &member{process: startGuardd(t, "--aggregate=false", "--memory-entries", fmt.Sprint(entries), "--policy", writeFile(t, "policy.yaml", oneRung))}
 	transport := &http.Transport{MaxIdleConnsPerHost: 16}
 	defer transport.CloseIdleConnections()
 	client := &http.Client{Transport: transport}

@@ -210,7 +210,7 @@ func TestEachOperationOfTheStoreFailsUnderItsOwnName(t *testing.T) {
 	f.SpendCode(ctx, space.Code(a), 1, 0)
 	f.ConfirmCode(ctx, space.Code(a), 1, 0)
 	f.UnsendCode(ctx, space.Code(a), 1, 0)
-	if len(told) != 7 {
+	if len(told) != 8 {
 		t.Errorf("told of %v", told)
 	}
 	for op := range told {
