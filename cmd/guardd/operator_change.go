@@ -14,6 +14,7 @@ import (
 	"github.com/guardd/guardd/api"
 	"github.com/guardd/guardd/escalation"
 	"github.com/guardd/guardd/escalation/operate"
+	"github.com/guardd/guardd/keys"
 )
 
 const clearUsage = `clear WHO --reason WHY [flags]
@@ -105,6 +106,9 @@ func (o *operator) list(args []string) error {
 	}
 	if len(o.rest) == 0 {
 		return usagef("which list: allow or deny?")
+	}
+	if !slices.Contains([]string{"allow", "deny"}, o.rest[0]) {
+		return usagef("which list: allow or deny, not %q", o.rest[0])
 	}
 	path := strings.Replace(api.RouteLists, "{list}", url.PathEscape(o.rest[0]), 1)
 	if len(o.rest) == 1 {
@@ -247,7 +251,7 @@ ends that. POSTURE is normal, elevated, high or critical.
 func (o *operator) posture(args []string) error {
 	o.ofRealm()
 	c := o.changing()
-	lasts := o.flags.String("for", "", "pin: `time` that it lasts, as 90m or 24h, at most 720h")
+	lasts := o.flags.Duration("for", 0, "pin: `time` that it lasts, as 90m or 24h, at most 720h")
 	if err := o.parse(args); err != nil {
 		return err
 	}
@@ -255,11 +259,17 @@ func (o *operator) posture(args []string) error {
 		*change
 		Posture   string `json:"posture,omitempty"`
 		ExpiresIn string `json:"expires_in,omitempty"`
-	}{c, "", *lasts}
+	}{c, "", ""}
+	if *lasts != 0 {
+		body.ExpiresIn = lasts.String()
+	}
 	method, query := http.MethodGet, o.realmQuery()
 	switch {
 	case len(o.rest) == 0:
 	case o.rest[0] == "pin" && len(o.rest) == 2:
+		if _, err := keys.ParsePosture(o.rest[1]); err != nil {
+			return usagef("%v", err)
+		}
 		method, body.Posture = http.MethodPut, o.rest[1]
 	case o.rest[0] == "release" && len(o.rest) == 1:
 		method = http.MethodDelete
