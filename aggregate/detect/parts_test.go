@@ -102,6 +102,25 @@ func TestAffineIsNotTaughtAnAttack(t *testing.T) {
 	}
 }
 
+// Guesses that come and go with honest people look like odds. Of those, too, no
+// more is learned in a day, whichever way.
+func TestAffineIsNotTaughtOtherOdds(t *testing.T) {
+	for _, odds := range []float64{0.1, 0.8} {
+		other := taught(12, odds)
+		a := taught(12, 0.4).fits[yFailed]
+		was := a.odds
+		a.fit(&other.h, yFailed, true, nil)
+		if want := clamp(odds, was*(1-slow), was*(1+slow)+1e-4); math.Abs(a.odds-want) > 1e-9 {
+			t.Errorf("a day after %.3f, of %.1f: odds of %.3f, want %.3f", was, odds, a.odds, want)
+		}
+		a.known = false // where nothing is known it is learned at once
+		a.fit(&other.h, yFailed, true, nil)
+		if math.Abs(a.odds-odds) > 0.05 {
+			t.Errorf("at first: odds of %.3f, want %.1f", a.odds, odds)
+		}
+	}
+}
+
 func TestBaselineLearnsForAWeekFirst(t *testing.T) {
 	b := newBaseline()
 	if !b.Learning() || b.expect(yFailed, monday, 10) != 10*priorOdds {
