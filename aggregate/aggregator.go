@@ -191,7 +191,7 @@ func (r *reader) Close() {
 	defer r.a.mu.Unlock()
 	delete(r.a.readers, r)
 	for name, realm := range r.realms {
-		r.a.gone[name] = sum(r.a.gone[name], realm.now())
+		r.a.gone[name] = sum(r.a.gone[name], realm.now()).ended()
 	}
 }
 
@@ -234,6 +234,13 @@ func (a *Aggregator) Stats() AggregatorStats {
 	return s
 }
 
+// ended is what stays of it: what has been counted, and nothing that somebody else
+// sees from now on.
+func (s RealmStats) ended() RealmStats {
+	s.Watch = WatchStatus{Learning: true, Found: s.Watch.Found, Changes: s.Watch.Changes}
+	return s
+}
+
 // sum is what two readers of a realm, one after the other, have counted.
 func sum(was, is RealmStats) RealmStats {
 	is.Events += was.Events
@@ -248,5 +255,6 @@ func sum(was, is RealmStats) RealmStats {
 	for i, n := range was.Classes {
 		is.Classes[i] += n
 	}
+	is.Watch.add(&was.Watch)
 	return is
 }

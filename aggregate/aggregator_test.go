@@ -241,6 +241,8 @@ func (x *watch) Bin(b *detect.Bin) aggregate.Act {
 	return x.act(b)
 }
 
+func (x *watch) Status() aggregate.WatchStatus { return aggregate.WatchStatus{} }
+
 func (x *watch) State() []byte {
 	x.mu.Lock()
 	defer x.mu.Unlock()

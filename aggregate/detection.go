@@ -40,12 +40,14 @@ type Detection struct {
 	size keys.Limit
 	set  keys.Control // the last one
 	told map[string]int64
+
+	tally tally
 }
 
 // NewDetection goes on from state, a predecessor's State; nil begins anew. The
 // error says what is wrong with state; then it begins anew, too.
 func NewDetection(c DetectionConfig, state []byte) (*Detection, error) {
-	w := &Detection{c: c, told: map[string]int64{}}
+	w := &Detection{c: c, told: map[string]int64{}, tally: newTally()}
 	var err error
 	if state != nil {
 		w.d, err = detect.Restore(c.Seed, state)
@@ -58,7 +60,7 @@ func NewDetection(c DetectionConfig, state []byte) (*Detection, error) {
 
 // Watching is a Detection with a detector that knows something already.
 func Watching(c DetectionConfig, d *detect.Detector) *Detection {
-	return &Detection{c: c, d: d, told: map[string]int64{}}
+	return &Detection{c: c, d: d, told: map[string]int64{}, tally: newTally()}
 }
 
 // Detector is what detects.
@@ -73,6 +75,7 @@ func (w *Detection) State() []byte { return w.d.Save() }
 // Bin is Watch's.
 func (w *Detection) Bin(b *detect.Bin) Act {
 	r := w.d.Step(b)
+	w.tally.bin(&r)
 	if r.Size != nil {
 		w.size = keys.Limit{Capacity: r.Size.Capacity, Count: r.Size.PerMinute, Period: baseline}
 	}
@@ -131,7 +134,8 @@ func (w *Detection) findings(list []detect.Campaign, r *detect.Result) (out [][]
 		if w.c.Found != nil {
 			w.c.Found(c)
 		}
-		if last, known := w.told[c.ID]; known && c.End == 0 && !r.Changed && r.Reading.At-last < FindingEvery {
+		last, known := w.told[c.ID]
+		if known && c.End == 0 && !r.Changed && r.Reading.At-last < FindingEvery {
 			continue // again, with what comes next
 		}
 		w.told[c.ID] = r.Reading.At
@@ -142,6 +146,7 @@ func (w *Detection) findings(list []detect.Campaign, r *detect.Result) (out [][]
 		f.Learning, f.DryRun = r.Reading.Learning, w.c.DryRun
 		if b, err := f.AppendTo(nil); err == nil {
 			out = append(out, b)
+			w.tally.found(&f, known)
 		}
 	}
 	return out

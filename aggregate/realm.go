@@ -70,6 +70,7 @@ type RealmStats struct {
 	Mark       time.Time // of the latest event
 	Accounts   int       // followed to learn the sizes of addresses
 	Sampled    int       // of so many accounts one is followed
+	Watch      WatchStatus
 	Shared     int       // addresses and networks that count as more than one person
 }
 
@@ -238,5 +239,8 @@ func (r *realm) now() RealmStats {
 		s.Mark = time.UnixMicro(r.bins.mark).UTC()
 	}
 	s.Accounts, s.Sampled, s.Shared = r.sizes.count, 1<<r.sizes.level, len(r.sizes.written)
+	if r.watch != nil {
+		s.Watch = r.watch.Status()
+	}
 	return s
 }

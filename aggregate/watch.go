@@ -17,6 +17,8 @@ type Watch interface {
 	// nothing is known of that time. After a restart the first ones may be older
 	// than what State was of.
 	Bin(b *detect.Bin) Act
+	// Status is what it sees, as it is after the last bin.
+	Status() WatchStatus
 	// State is all that a successor needs, as a document (keys.MaxDocument).
 	State() []byte
 }

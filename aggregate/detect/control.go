@@ -14,9 +14,11 @@ const (
 	Elevated       // the global tier is halved
 	High           // it is a fifth, and strangers wait
 	Critical       // strangers are asked
+
+	Levels = 4
 )
 
-var levelNames = [...]string{"normal", "elevated", "high", "critical"}
+var levelNames = [Levels]string{"normal", "elevated", "high", "critical"}
 
 // String returns the posture's name.
 func (l Level) String() string { return levelNames[l&3] }

@@ -60,11 +60,13 @@ func (s *server) openRecents() *aggregate.Recents {
 func (s *server) openAggregator() {
 	if !s.config.Aggregate {
 		s.metrics.watchAggregator(nil, s.realms)
+		s.metrics.watchDetection(nil, s.realms, s.desk.InForce)
 		return
 	}
 	a := aggregate.NewAggregator(aggregate.AggregatorConfig{Bus: s.bus, Group: s.config.Kafka.Group, Store: s.keeper, Shards: s.shards,
 		Recents: s.recents, Watch: s.detection(), Now: s.guard.Now, Failed: s.aggregatorFailed})
 	s.metrics.watchAggregator(a.Stats, s.realms)
+	s.metrics.watchDetection(a.Stats, s.realms, s.desk.InForce)
 	s.background(func(ctx context.Context) {
 		for ctx.Err() == nil {
 			if err := a.Run(ctx); err != nil {

@@ -35,6 +35,9 @@ func testMetrics(t *testing.T) *metrics {
 	m.watchAggregator(func() aggregate.AggregatorStats {
 		return aggregate.AggregatorStats{}
 	}, func() []string { return []string{"default"} })
+	m.watchDetection(nil, func() []string { return []string{"default"} }, func(context.Context, string) (escalation.PostureNow, error) {
+		return escalation.PostureNow{Posture: "normal"}, nil
+	})
 	m.watchLimits(nil)
 	m.watchKafka(func() kafkabus.Stats {
 		return kafkabus.Stats{Partitions: []kafkabus.PartitionStats{{Topic: aggregate.TopicEvents}}}

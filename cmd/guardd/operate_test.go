@@ -132,8 +132,16 @@ api_keys: [{name: ops, sha256: a92c36e66a25ee99ff862faa8e87987be6c7cd13c3ee661c4
 
 	here.operated(t, "posture", "pin", "critical", "--for", "1h", "--reason", "a leak")
 	taken("posture.pin", "1", "c", "192.0.2.1", "captcha")
+	for i, p := range all {
+		if level, pinned := p.metric(t, `guardd_posture{realm="default"}`), p.metric(t, `guardd_posture_pinned{realm="default"}`); level != "3" || pinned != "1" {
+			t.Errorf("instance %d, pinned to critical, exports %s, pinned %s", i, level, pinned)
+		}
+	}
 	here.operated(t, "posture", "release", "--reason", "over")
 	taken("posture.release", "1", "c", "192.0.2.1", "allow")
+	if level := all[1].metric(t, `guardd_posture{realm="default"}`); level != "0" {
+		t.Errorf("released, and exports posture %s", level)
+	}
 
 	// Spent in the store, in each instance's memory, and in each one's flood guard.
 	for _, p := range all {

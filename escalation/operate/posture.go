@@ -50,6 +50,16 @@ func (d *Desk) Posture(ctx context.Context, w *Who, realm string) (*Posture, err
 	return &Posture{Realm: realm, PostureNow: escalation.PostureOf(s, d.now())}, nil
 }
 
+// InForce is the posture in force, for the process itself: metrics ask for it at each
+// scrape. Errors: ErrRealm, ErrStore.
+func (d *Desk) InForce(ctx context.Context, realm string) (escalation.PostureNow, error) {
+	p, err := d.Posture(ctx, &Who{}, realm)
+	if err != nil {
+		return escalation.PostureNow{}, err
+	}
+	return p.PostureNow, nil
+}
+
 func (d *Desk) now() int64 { return d.c.Guard.Now().UnixMicro() }
 
 func (d *Desk) state(ctx context.Context, realm string) (keys.State, error) {
