@@ -154,7 +154,7 @@ func (a *Accounts) List(n int) []Found {
 
 // keep begins to count an account, or returns nil: where half of the room is
 // taken, only accounts that failed three times before are worth it. Where all
-// is, the one that was guessed at least goes.
+// is, those that were guessed at least go.
 func (a *Accounts) keep(s *Sight) *guessed {
 	g := &guessed{last: s.At / day, first: s.At}
 	if len(a.at) >= accountsKept/2 {
@@ -167,13 +167,9 @@ func (a *Accounts) keep(s *Sight) *guessed {
 		g.days[g.last%accountDays] = uint16(len(a.ladder))
 	}
 	if len(a.at) >= accountsKept {
-		least, gone := 1<<62, ""
-		for k, g := range a.at {
-			if _, n := g.sum(); n < least {
-				least, gone = n, k
-			}
+		for _, k := range least(a.at, func(g *guessed) int64 { _, n := g.sum(); return int64(n) }) {
+			delete(a.at, k)
 		}
-		delete(a.at, gone)
 	}
 	a.at[s.Account] = g
 	return g

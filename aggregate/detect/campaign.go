@@ -37,7 +37,7 @@ type Action struct {
 const (
 	// samples and actions are how many are kept of each.
 	samples, actions = 8, 64
-	// campaignsOpen is how many go on at once; the one without a sign for longest is closed for another.
+	// campaignsOpen is how many go on at once; those without a sign for longest are closed for others.
 	campaignsOpen = 1024
 )
 
@@ -70,7 +70,7 @@ func (c *Campaigns) of(what, whom string, start, at int64) *Campaign {
 	k := c.open[key]
 	if k == nil {
 		if len(c.open) >= campaignsOpen {
-			c.closeOldest(at)
+			c.closeOldest()
 		}
 		// The same when it is found again by a successor.
 		id := what + "-" + strconv.FormatUint(hasher{}.pair(whom, strconv.FormatInt(start, 10)), 36)
@@ -159,14 +159,10 @@ func (c *Campaigns) close(key string, at int64) {
 	delete(c.open, key)
 }
 
-func (c *Campaigns) closeOldest(at int64) {
-	oldest := ""
-	for key, k := range c.open {
-		if oldest == "" || k.Last < c.open[oldest].Last {
-			oldest = key
-		}
+func (c *Campaigns) closeOldest() {
+	for _, key := range least(c.open, func(k *Campaign) int64 { return k.Last }) {
+		c.close(key, c.open[key].Last)
 	}
-	c.close(oldest, at)
 }
 
 // Take returns what was opened, updated or closed since it was called last, by

@@ -201,21 +201,24 @@ func TestCampaignsAreBounded(t *testing.T) {
 	for i := range 2 * campaignsOpen {
 		c.find(&Found{Find: FindSlow, At: monday + int64(i), First: monday, Account: strconv.Itoa(i)})
 	}
-	if len(c.open) != campaignsOpen {
-		t.Errorf("%d are open", len(c.open))
+	open := len(c.open)
+	if open > campaignsOpen || open < campaignsOpen*(thinning-1)/thinning {
+		t.Errorf("%d are open", open)
 	}
-	closed := 0
+	closed, newest := 0, int64(0)
 	for _, k := range c.Take() {
-		closed += one(k.End != 0)
+		if k.End != 0 {
+			closed, newest = closed+1, max(newest, k.End)
+		}
 	}
-	if closed != campaignsOpen {
-		t.Errorf("%d were closed", closed)
+	if closed != 2*campaignsOpen-open || newest != monday+int64(closed)-1 {
+		t.Errorf("%d were closed, the newest of %d", closed, newest-monday)
 	}
 	if len(c.Take()) != 0 {
 		t.Error("they are given twice")
 	}
 	c.tidy(monday + 8*day)
-	if len(c.open) != 0 || len(c.Take()) != campaignsOpen {
+	if len(c.open) != 0 || len(c.Take()) != open {
 		t.Errorf("%d are open a week after their last sign", len(c.open))
 	}
 }

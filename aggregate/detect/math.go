@@ -1,6 +1,7 @@
 package detect
 
 import (
+	"cmp"
 	"math"
 	"slices"
 )
@@ -43,3 +44,27 @@ func median(v []float64) float64 {
 }
 
 func clamp(v, least, most float64) float64 { return max(least, min(v, most)) }
+
+// thinning is the part of a full table that is dropped at once: to look for the
+// one least entry each time would let a flood of newcomers pay for a walk
+// through the whole table with every guess.
+const thinning = 8
+
+// least returns the keys of the part of m that weighs least; of equals those
+// that come first, so that the same events always leave the same behind.
+func least[V any](m map[string]V, weight func(V) int64) []string {
+	type entry struct {
+		key    string
+		weight int64
+	}
+	all := make([]entry, 0, len(m))
+	for k, v := range m {
+		all = append(all, entry{k, weight(v)})
+	}
+	slices.SortFunc(all, func(a, b entry) int { return cmp.Or(cmp.Compare(a.weight, b.weight), cmp.Compare(a.key, b.key)) })
+	keys := make([]string, 0, len(all)/thinning+1)
+	for _, e := range all[:min(len(all), len(all)/thinning+1)] {
+		keys = append(keys, e.key)
+	}
+	return keys
+}

@@ -17,6 +17,7 @@ type Spray struct {
 type sprayed struct {
 	hours   [48]uint16 // new accounts in each, by the hour of the epoch
 	last    int64      // hour
+	today   int        // in the 24 hours that end with last
 	flagged int64      // when; 0: not
 }
 
@@ -72,15 +73,13 @@ func (s *Spray) See(x *Sight) (Sprayed, bool) {
 			return Sprayed{}, false
 		}
 		t = s.keep(x.Tag, h)
-		t.hours[h%48] += uint16(len(s.ladder))
+		t.count(len(s.ladder))
 	}
 	t.turn(h)
 	if fresh {
-		if n := &t.hours[h%48]; *n < math.MaxUint16 {
-			*n++
-		}
+		t.count(1)
 	}
-	n := t.sum(h, 0)
+	n := t.today
 	was := t.flagged != 0
 	if !was && float64(n) >= s.limit(t, h) {
 		t.flagged = x.At
@@ -123,20 +122,25 @@ func (s *Spray) climb(x *Sight) bool {
 	return true
 }
 
-// keep makes room for a password: the one that was tried least today goes.
+// keep makes room for a password: those that were tried least today go.
 func (s *Spray) keep(tag string, h int64) *sprayed {
 	if len(s.tags) >= sprayKept {
-		least, at := math.MaxInt, ""
-		for k, t := range s.tags {
-			if n := t.sum(h, 0); n < least && t.flagged == 0 || n == 0 {
-				least, at = n, k
-			}
+		for _, k := range least(s.tags, func(t *sprayed) int64 { return t.worth(h) }) {
+			delete(s.tags, k)
 		}
-		delete(s.tags, at)
 	}
 	t := &sprayed{last: h}
 	s.tags[tag] = t
 	return t
+}
+
+// worth is what a count is kept by: what is sprayed goes last.
+func (t *sprayed) worth(h int64) int64 {
+	t.turn(h)
+	if t.flagged != 0 {
+		return math.MaxInt64
+	}
+	return int64(t.today)
 }
 
 // limit is the count from which on a password is flagged.
@@ -148,17 +152,27 @@ func (s *Spray) limit(t *sprayed, h int64) float64 {
 	return max(sprayLeast, usual+sprayTail*math.Sqrt(usual)+sprayMore)
 }
 
+// count adds so many to the last hour.
+func (t *sprayed) count(n int) {
+	at := &t.hours[t.last%48]
+	n = min(n, math.MaxUint16-int(*at))
+	*at += uint16(n)
+	t.today += n
+}
+
 // turn empties the hours that have begun since.
 func (t *sprayed) turn(h int64) {
+	if t.last >= h {
+		return
+	}
+	if h-t.last >= 48 {
+		*t = sprayed{last: h}
+		return
+	}
 	for ; t.last < h; t.last++ {
-		if h-t.last >= 48 {
-			t.hours = [48]uint16{}
-			t.last, t.flagged = h, 0
-			return
-		}
 		t.hours[(t.last+1)%48] = 0
 	}
-	if t.flagged != 0 && t.sum(h, 0) == 0 {
+	if t.today = t.sum(h, 0); t.today == 0 {
 		t.flagged = 0
 	}
 }
