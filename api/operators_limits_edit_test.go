@@ -44,6 +44,9 @@ var limitsOrders = []struct{ method, path, body, changes string }{
 	{"DELETE", api.RouteLimitsKeys, `{"sha256":"` + someKey + `","reason":"r"}`, `delete key ` + someKey},
 	{"DELETE", api.RouteLimitsPlans, `{"name":"free","reason":"r"}`, `delete plan free`},
 	{"DELETE", api.RouteLimitsRules, `{"name":"daily","reason":"r"}`, `delete rule daily`},
+	{"POST", api.RouteLimitsRules, `{"name":"inflight","kind":"concurrency","capacity":20,"ttl":"30s","reason":"r"}`, `create rule inflight`},
+	{"PATCH", api.RouteLimitsRules, `{"name":"inflight","ttl":"","reason":"r"}`, `change rule inflight`},
+	{"DELETE", api.RouteLimitsRules, `{"name":"inflight","reason":"r"}`, `delete rule inflight`},
 	{"PUT", api.RouteLimits, `{"definition":{},"reason":"over"}`, `delete rule burst, delete rule hourly`},
 }
 

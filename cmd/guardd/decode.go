@@ -117,11 +117,7 @@ func (d *decoder) text(path string, n *yaml.Node, u encoding.TextUnmarshaler) {
 
 func (d *decoder) fields(path string, n *yaml.Node, v reflect.Value) {
 	byName := map[string]reflect.Value{}
-	for i := range v.NumField() {
-		if name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("yaml"), ","); name != "" && name != "-" {
-			byName[name] = v.Field(i)
-		}
-	}
+	fieldsByName(v, byName)
 	d.pairs(path, n, func(at string, key, value *yaml.Node) {
 		if f, ok := byName[key.Value]; ok {
 			d.value(at, value, f)
@@ -129,6 +125,18 @@ func (d *decoder) fields(path string, n *yaml.Node, v reflect.Value) {
 		}
 		d.bad(at, key, "unknown key")
 	})
+}
+
+// fieldsByName takes the fields of what is tagged inline for the struct's own.
+func fieldsByName(v reflect.Value, byName map[string]reflect.Value) {
+	for i := range v.NumField() {
+		switch name, options, _ := strings.Cut(v.Type().Field(i).Tag.Get("yaml"), ","); {
+		case options == "inline":
+			fieldsByName(v.Field(i), byName)
+		case name != "" && name != "-":
+			byName[name] = v.Field(i)
+		}
+	}
 }
 
 func (d *decoder) entries(path string, n *yaml.Node, v reflect.Value) {

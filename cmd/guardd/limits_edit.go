@@ -66,12 +66,14 @@ func (r *rowFlags) define(fs *flag.FlagSet) {
 			return set(v)
 		})
 	}
-	add(plans.KindRule, "capacity", "the most `tokens` that can be saved up", func(v string) (err error) { r.rule.Capacity, err = whole(v); return err })
+	add(plans.KindRule, "kind", "what it limits: `rate` or concurrency", into(&r.rule.Kind))
+	add(plans.KindRule, "capacity", "the most `tokens` that can be saved up, or slots that can be held", func(v string) (err error) { r.rule.Capacity, err = whole(v); return err })
 	add(plans.KindRule, "refill", "tokens that flow back, as `10/1h`", into(&r.rule.Refill))
 	add(plans.KindRule, "route", "`NAME=COST` in tokens, as \"GET /search=5\" or *=1; repeat for more, they replace the table; none: no table", r.addRoute)
 	add(plans.KindRule, "counts", "what it counts: `cost` or requests", into(&r.rule.Counts))
 	add(plans.KindRule, "failure", "without the shared store: `local`, open or closed", into(&r.rule.Failure))
 	add(plans.KindRule, "refund", "after which answers the middleware gives back: `server`, all or none", into(&r.rule.Refund))
+	add(plans.KindRule, "ttl", "concurrency: how long a slot lives unless it is renewed, as `1m`", into(&r.rule.TTL))
 	add(plans.KindPlan, "rule", "`name` of a rule; repeat for more, they replace the plan's", func(v string) error {
 		r.plan.Rules = append(r.plan.Rules, v)
 		return nil

@@ -108,10 +108,14 @@ func printColumns(out io.Writer, rows [][]string) {
 
 // extras are what a rule has beside its numbers.
 func extras(r *plans.Rule) (all []string) {
-	for _, x := range []string{string(r.Counts), string(r.Failure), string(r.Refund)} {
+	for _, x := range []string{string(r.Kind), string(r.Counts), string(r.Failure), string(r.Refund)} {
 		if x != "" {
 			all = append(all, x)
 		}
+	}
+	names, values := r.Given()
+	for i, name := range names {
+		all = append(all, name+"="+printable(fmt.Sprint(values[i]), 100))
 	}
 	for _, route := range slices.Sorted(maps.Keys(r.Routes)) {
 		all = append(all, fmt.Sprintf("%q=%d", route, r.Routes[route]))

@@ -71,6 +71,7 @@ func suite(t *testing.T, open func(*testing.T) place) {
 		{"of many who change it nobody's change is lost", nobodyLost},
 		{"a bad change changes nothing", nothing},
 		{"a change made by hand is seen", byHand},
+		{"a rule of another kind comes back as it went", kinds},
 		{"a bad row is skipped and told, the old one stays", badRows},
 		{"a newer schema is read and not written", newer},
 		{"what is deleted goes, to the last row", deleted},
@@ -412,6 +413,47 @@ func byHand(t *testing.T, p place) {
 	}
 }
 
+// kinds: a rule of another kind, and what only that kind has, comes back as it went.
+func kinds(t *testing.T, p place) {
+	db := connect(t, p)
+	made := &plans.Definition{Rules: []plans.Rule{
+		{Name: "inflight", Kind: plans.Concurrency, Capacity: 20, Failure: plans.Closed, Settings: plans.Settings{TTL: say("30s")}},
+		{Name: "standard", Kind: plans.Concurrency, Capacity: 3, Routes: map[string]int64{"GET /": 1}}}}
+	put(t, db, made)
+	there := func() *plans.Definition {
+		t.Helper()
+		_, d := load(t, db)
+		if _, bad := plans.Compile(d, "", nil); len(bad) > 0 || len(d.Unread) > 0 {
+			t.Errorf("%v %v", bad, d.Unread)
+		}
+		return d
+	}
+	if diff := plans.Diff(made, there()); len(diff) > 0 {
+		t.Errorf("not as it was written: %s", diff[0].After)
+	}
+	for _, c := range []struct{ ttl, want string }{{"45s", "45s"}, {"", ""}} {
+		e := plans.Edit{Action: plans.Change, Rule: &plans.RuleEdit{Name: "inflight", Settings: plans.Settings{TTL: say(c.ttl)}}}
+		if _, err := db.Change(t.Context(), order(e.Apply)); err != nil {
+			t.Fatal(err)
+		}
+		made.Rules[0].TTL = nil
+		if c.want != "" {
+			made.Rules[0].TTL = say(c.want)
+		}
+		if diff := plans.Diff(made, there()); len(diff) > 0 {
+			t.Errorf("ttl %q: %s", c.ttl, diff[0].After)
+		}
+	}
+	e := plans.Edit{Action: plans.Change, Rule: &plans.RuleEdit{Name: "standard", Kind: say(plans.Rate), Refill: say("3/1m")}}
+	if _, err := db.Change(t.Context(), order(e.Apply)); err != nil {
+		t.Fatal(err)
+	}
+	made.Rules[1].Kind, made.Rules[1].Refill = plans.Rate, "3/1m"
+	if diff := plans.Diff(made, there()); len(diff) > 0 {
+		t.Errorf("made another kind: %s", diff[0].After)
+	}
+}
+
 func badRows(t *testing.T, p place) {
 	db := connect(t, p)
 	put(t, db, full())
@@ -424,7 +466,7 @@ func badRows(t *testing.T, p place) {
 		{`UPDATE guardd_limits_rules SET refill_period = 'a while' WHERE name = 'burst'`, "rules[burst].refill", `UPDATE guardd_limits_rules SET refill_period = '1s' WHERE name = 'burst'`},
 		{`UPDATE guardd_limits_rules SET routes = '{"GET /": "five"}' WHERE name = 'burst'`, "rules[burst].routes", `UPDATE guardd_limits_rules SET routes = '{}' WHERE name = 'burst'`},
 		{`UPDATE guardd_limits_rules SET failure = 'maybe' WHERE name = 'burst'`, "rules[burst].failure", `UPDATE guardd_limits_rules SET failure = 'local' WHERE name = 'burst'`},
-		{`UPDATE guardd_limits_rules SET kind = 'quota' WHERE name = 'burst'`, "rules[burst].kind", `UPDATE guardd_limits_rules SET kind = 'rate' WHERE name = 'burst'`},
+		{`UPDATE guardd_limits_rules SET kind = 'speed' WHERE name = 'burst'`, "rules[burst].kind", `UPDATE guardd_limits_rules SET kind = 'rate' WHERE name = 'burst'`},
 		{`UPDATE guardd_limits_rules SET settings = '{"slots": 3}' WHERE name = 'burst'`, "rules[burst].settings", `UPDATE guardd_limits_rules SET settings = '{}' WHERE name = 'burst'`},
 		{`UPDATE guardd_limits_plans SET rules = '["daily", "burst", "none"]' WHERE name = 'free'`, "plans[free].rules[2]", `UPDATE guardd_limits_plans SET rules = '["daily", "burst"]' WHERE name = 'free'`},
 		{`UPDATE guardd_limits_plans SET rules = 'daily, burst' WHERE name = 'free'`, "plans[free].rules", `UPDATE guardd_limits_plans SET rules = '["daily", "burst"]' WHERE name = 'free'`},

@@ -3,6 +3,7 @@ package plandb
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -20,9 +21,6 @@ type table struct {
 	values func(row json.RawMessage) ([]any, error)
 }
 
-// rateKind is the kind of rule that this guardd knows.
-const rateKind = "rate"
-
 var tables = []*table{
 	{plans.KindRule, "guardd_limits_rules",
 		[]string{"name", "capacity", "refill_count", "refill_period", "routes", "counts", "failure", "refund", "kind", "settings"}, readRule, ruleValues},
@@ -31,18 +29,35 @@ var tables = []*table{
 }
 
 func readRule(c *cells, d *plans.Definition) string {
-	r := plans.Rule{Name: c.text("name"), Capacity: c.number("capacity"),
-		Refill: strconv.FormatInt(c.number("refill_count"), 10) + "/" + c.text("refill_period"),
+	r := plans.Rule{Name: c.text("name"), Kind: plans.RuleKind(c.text("kind")), Capacity: c.number("capacity"), Refill: readRefill(c),
 		Counts: plans.Counts(c.text("counts")), Failure: plans.Failure(c.text("failure")), Refund: plans.Refund(c.text("refund"))}
 	c.decode("routes", "{}", &r.Routes)
-	if kind := c.text("kind"); kind != rateKind {
-		c.bad("kind", "is "+strconv.Quote(kind)+", which this guardd does not know")
+	if !slices.Contains(plans.RuleKinds, r.Kind) {
+		c.bad("kind", "is "+strconv.Quote(string(r.Kind))+", which this guardd does not know")
 	}
-	c.decode("settings", "{}", &struct{}{})
+	c.decode("settings", "{}", &r.Settings)
 	if c.fault == nil {
 		d.Rules = append(d.Rules, r)
 	}
 	return r.Name
+}
+
+// readRefill is "" where there is none: 0 and no period.
+func readRefill(c *cells) string {
+	count, period := c.number("refill_count"), c.text("refill_period")
+	if count == 0 && period == "" {
+		return ""
+	}
+	return strconv.FormatInt(count, 10) + "/" + period
+}
+
+func refillValues(refill string) (count int64, period string, err error) {
+	if refill == "" {
+		return 0, "", nil
+	}
+	head, tail, _ := strings.Cut(refill, "/")
+	count, err = strconv.ParseInt(strings.TrimSpace(head), 10, 64)
+	return count, strings.TrimSpace(tail), err
 }
 
 func ruleValues(row json.RawMessage) ([]any, error) {
@@ -50,16 +65,15 @@ func ruleValues(row json.RawMessage) ([]any, error) {
 	if err := json.Unmarshal(row, &r); err != nil {
 		return nil, err
 	}
-	count, period, _ := strings.Cut(r.Refill, "/")
-	n, err := strconv.ParseInt(strings.TrimSpace(count), 10, 64)
+	n, period, err := refillValues(r.Refill)
 	if err != nil {
 		return nil, err
 	}
 	if r.Routes == nil {
 		r.Routes = map[string]int64{}
 	}
-	return []any{r.Name, r.Capacity, n, strings.TrimSpace(period), text(r.Routes), or(string(r.Counts), string(plans.CountsCost)),
-		or(string(r.Failure), string(plans.Local)), or(string(r.Refund), string(plans.RefundServer)), rateKind, "{}"}, nil
+	return []any{r.Name, r.Capacity, n, period, text(r.Routes), or(string(r.Counts), string(plans.CountsCost)),
+		or(string(r.Failure), string(plans.Local)), or(string(r.Refund), string(plans.RefundServer)), or(string(r.Kind), string(plans.Rate)), text(r.Settings)}, nil
 }
 
 func readPlan(c *cells, d *plans.Definition) string {

@@ -29,7 +29,7 @@ type Book struct {
 // bound is one rule with the limit that is in force for somebody.
 type bound struct {
 	Rule
-	limit keys.Limit
+	limit keys.Limit // zero for kind Concurrency
 }
 
 type plan struct {
@@ -185,10 +185,7 @@ func (o *owner) override(at string, faults *Faults) {
 		if v.Refill != "" {
 			own.Refill = v.Refill
 		}
-		own.limit = checkLimit(path, own.Capacity, own.Refill, faults)
-		if !own.limit.Zero() {
-			own.checkRoutes(path+".routes", own.limit, faults)
-		}
+		own.limit = own.checkNumbers(path, faults)
 		o.rules[j] = &own
 	}
 }
@@ -217,7 +214,7 @@ func (b *Book) pick(r *Request) (*owner, *set, error) {
 		}
 		var chosen []*bound
 		for _, x := range o.rules {
-			if x.factor(r.Route) > 0 {
+			if x.Kind != Concurrency && x.factor(r.Route) > 0 {
 				chosen = append(chosen, x)
 			}
 		}
@@ -225,15 +222,18 @@ func (b *Book) pick(r *Request) (*owner, *set, error) {
 	}
 	chosen := make([]*bound, 0, len(r.Rules))
 	group := ""
-	for _, name := range r.Rules {
+	for i, name := range r.Rules {
 		x := b.rules[name]
 		if o != nil {
-			if i := slices.IndexFunc(o.rules, func(r *bound) bool { return r.Name == name }); i >= 0 {
-				x, group = o.rules[i], o.group
+			if j := slices.IndexFunc(o.rules, func(r *bound) bool { return r.Name == name }); j >= 0 {
+				x, group = o.rules[j], o.group
 			}
 		}
-		if x == nil {
+		switch {
+		case x == nil:
 			return nil, nil, fmt.Errorf("%w: %q", ErrUnknownRule, name)
+		case x.Kind == Concurrency: // nothing of it can be taken: its slots are acquired
+			return nil, nil, Faults{{fmt.Sprintf("rules[%d]", i), "is_concurrency"}}
 		}
 		if x.factor(r.Route) > 0 {
 			chosen = append(chosen, x)

@@ -13,6 +13,15 @@ func digest(key string) plans.Digest { return sha256.Sum256([]byte(key)) }
 
 func ptr(n int64) *int64 { return &n }
 
+func text(s string) *string { return &s }
+
+// slots is a right rule of kind concurrency, as f changes it.
+func slots(f func(*plans.Rule)) *plans.Definition {
+	r := plans.Rule{Name: "inflight", Kind: plans.Concurrency, Capacity: 3}
+	f(&r)
+	return &plans.Definition{Rules: []plans.Rule{r}}
+}
+
 // Each bad number is refused where it is written, naming its field.
 func TestEachFaultNamesItsField(t *testing.T) {
 	ok := plans.Rule{Name: "r", Capacity: 10, Refill: "10/1h"}
@@ -51,6 +60,18 @@ func TestEachFaultNamesItsField(t *testing.T) {
 		{"rules[0].routes[GET /]", rule(func(r *plans.Rule) { r.Routes = map[string]int64{"GET /": 11} })},
 		{"rules[0].routes", rule(func(r *plans.Rule) { r.Routes = map[string]int64{"GET /": 0} })},
 		{"rules[0].counts", rule(func(r *plans.Rule) { r.Counts = "bytes" })},
+		{"rules[0].kind", rule(func(r *plans.Rule) { r.Kind = "speed" })},
+		{"rules[0].ttl", rule(func(r *plans.Rule) { r.TTL = text("1m") })},
+		{"rules[0].refill", slots(func(r *plans.Rule) { r.Refill = "1/1h" })},
+		{"rules[0].counts", slots(func(r *plans.Rule) { r.Counts = plans.CountsRequests })},
+		{"rules[0].refund", slots(func(r *plans.Rule) { r.Refund = plans.RefundAll })},
+		{"rules[0].capacity", slots(func(r *plans.Rule) { r.Capacity = 0 })},
+		{"rules[0].capacity", slots(func(r *plans.Rule) { r.Capacity = plans.MaxSlots + 1 })},
+		{"rules[0].routes[GET /]", slots(func(r *plans.Rule) { r.Routes = map[string]int64{"GET /": 2} })},
+		{"rules[0].routes", slots(func(r *plans.Rule) { r.Routes = map[string]int64{"GET /": 0} })},
+		{"rules[0].ttl", slots(func(r *plans.Rule) { r.TTL = text("1ms") })},
+		{"rules[0].ttl", slots(func(r *plans.Rule) { r.TTL = text("2h") })},
+		{"rules[0].ttl", slots(func(r *plans.Rule) { r.TTL = text("60") })},
 		{"rules[0].failure", rule(func(r *plans.Rule) { r.Failure = "maybe" })},
 		{"rules[0].refund", rule(func(r *plans.Rule) { r.Refund = "yes" })},
 		{"plans[0].rules[0]", &plans.Definition{Plans: []plans.Plan{{Name: "p", Rules: []string{"none"}}}}},
@@ -91,5 +112,26 @@ func TestABadRowTakesNobodysLimitsAway(t *testing.T) {
 	}
 	if _, err := w.Take(t.Context(), &plans.Request{Key: "big-key", Cost: 1}); !isFault(err, "key") {
 		t.Errorf("a deleted key: %v", err)
+	}
+}
+
+// Nothing can be taken of a rule of kind concurrency; a plan that has one counts
+// the others.
+func TestNothingIsTakenOfSlots(t *testing.T) {
+	w := newWorld(t, &plans.Definition{
+		Rules: []plans.Rule{{Name: "inflight", Kind: plans.Concurrency, Capacity: 3}, {Name: "hour", Capacity: 5, Refill: "5/1h"}},
+		Plans: []plans.Plan{{Name: "p", Rules: []string{"inflight", "hour"}}},
+		Keys:  []plans.Key{{SHA256: digest("k"), Plan: "p", Overrides: []plans.Override{{Rule: "inflight", Capacity: ptr(7)}}}},
+	})
+	if d := w.take(plans.Request{Key: "k", Cost: 1}); len(d.Limits) != 1 || d.Limits[0].Rule != "hour" || d.Limits[0].Remaining() != 4 {
+		t.Errorf("%+v", d.Limits)
+	}
+	for _, key := range []string{"k", "another"} {
+		if _, err := w.Take(t.Context(), &plans.Request{Key: key, Rules: []string{"hour", "inflight"}, Cost: 1}); !isFault(err, "rules[1]") {
+			t.Errorf("%s: %v", key, err)
+		}
+	}
+	if d := w.take(plans.Request{Key: "k", Cost: 0}); d.Limits[0].Remaining() != 4 {
+		t.Errorf("a refused request took: %+v", d.Limits)
 	}
 }

@@ -28,14 +28,16 @@ type Edit struct {
 
 // RuleEdit is a Rule in which what is nil stays as it is: in a new one, missing.
 type RuleEdit struct {
-	Name     string  `json:"name"`
-	Capacity *int64  `json:"capacity"`
-	Refill   *string `json:"refill"`
+	Name     string    `json:"name"`
+	Kind     *RuleKind `json:"kind"`
+	Capacity *int64    `json:"capacity"`
+	Refill   *string   `json:"refill"`
 	// Routes is the whole table; empty but not nil: none.
 	Routes  map[string]int64 `json:"routes"`
 	Counts  *Counts          `json:"counts"`
 	Failure *Failure         `json:"failure"`
 	Refund  *Refund          `json:"refund"`
+	Settings
 }
 
 // PlanEdit is a Plan in which what is nil stays as it is.
@@ -153,6 +155,7 @@ func edited[T any](rows []T, a Action, unread bool, is func(*T) bool, lay func(*
 
 func (e *RuleEdit) lay(r *Rule) {
 	r.Name = e.Name
+	lay(&r.Kind, e.Kind)
 	lay(&r.Capacity, e.Capacity)
 	lay(&r.Refill, e.Refill)
 	if e.Routes != nil {
@@ -161,6 +164,7 @@ func (e *RuleEdit) lay(r *Rule) {
 	lay(&r.Counts, e.Counts)
 	lay(&r.Failure, e.Failure)
 	lay(&r.Refund, e.Refund)
+	r.Settings.lay(&e.Settings)
 }
 
 func (e *PlanEdit) lay(p *Plan) {

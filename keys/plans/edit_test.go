@@ -44,6 +44,12 @@ func TestEditsOfRows(t *testing.T) {
 			func(d *plans.Definition) { d.Rules[0].Routes = map[string]int64{"POST /": 3} }},
 		{"no table of routes", plans.Edit{Action: plans.Change, Rule: &plans.RuleEdit{Name: "r", Routes: map[string]int64{}}}, nil, "",
 			func(d *plans.Definition) { d.Rules[0].Routes = nil }},
+		{"make it another kind", plans.Edit{Action: plans.Change, Rule: &plans.RuleEdit{Name: "s", Kind: say(plans.Concurrency), Refill: say(""), Settings: plans.Settings{TTL: say("10s")}}}, nil, "",
+			func(d *plans.Definition) {
+				d.Rules[1] = plans.Rule{Name: "s", Kind: plans.Concurrency, Capacity: 5, Settings: plans.Settings{TTL: say("10s")}}
+			}},
+		{"with what it cannot have", plans.Edit{Action: plans.Change, Rule: &plans.RuleEdit{Name: "s", Kind: say(plans.Concurrency)}}, nil, "refill", nil},
+		{"and a setting of another", plans.Edit{Action: plans.Change, Rule: &plans.RuleEdit{Name: "s", Settings: plans.Settings{TTL: say("10s")}}}, nil, "ttl", nil},
 		{"change one that is not there", plans.Edit{Action: plans.Change, Rule: &plans.RuleEdit{Name: "t"}}, plans.ErrNoRow, "", nil},
 		{"delete one that a plan needs", plans.Edit{Action: plans.Delete, Rule: &plans.RuleEdit{Name: "r"}}, nil, "plans[p].rules[0]", nil},
 		{"delete one", plans.Edit{Action: plans.Delete, Rule: &plans.RuleEdit{Name: "s"}}, nil, "",

@@ -123,7 +123,7 @@ func diff[T any](before, after *Definition, kind Kind, was, is []T, name func(*T
 func sameRule(a, b *Rule) bool {
 	x, y := a.brief(), b.brief()
 	return x.Name == y.Name && x.Capacity == y.Capacity && x.Refill == y.Refill && maps.Equal(x.Routes, y.Routes) &&
-		x.Counts == y.Counts && x.Failure == y.Failure && x.Refund == y.Refund
+		x.Counts == y.Counts && x.Failure == y.Failure && x.Refund == y.Refund && x.Kind == y.Kind && sameSettings(x.Settings, y.Settings)
 }
 
 func samePlan(a, b *Plan) bool { return a.Name == b.Name && slices.Equal(a.Rules, b.Rules) }
@@ -158,12 +158,14 @@ func (d *Definition) Brief() *Definition {
 
 // brief says nothing of what is at its default.
 func (r Rule) brief() Rule {
+	unsay(&r.Kind, Rate)
 	unsay(&r.Counts, CountsCost)
 	unsay(&r.Failure, Local)
 	unsay(&r.Refund, RefundServer)
 	if len(r.Routes) == 0 {
 		r.Routes = nil
 	}
+	r.Settings = r.Settings.brief()
 	return r
 }
 

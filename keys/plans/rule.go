@@ -59,11 +59,14 @@ const AnyRoute = "*"
 
 // Rule is one limit as written.
 type Rule struct {
-	Name string `yaml:"name" json:"name"`
-	// Capacity is the most tokens that can be saved up, at least 1.
+	Name string   `yaml:"name" json:"name"`
+	Kind RuleKind `yaml:"kind,omitempty" json:"kind,omitempty"` // "" is Rate
+	// Capacity is the most tokens that can be saved up, or slots that can be held;
+	// at least 1.
 	Capacity int64 `yaml:"capacity" json:"capacity"`
-	// Refill is COUNT/PERIOD, as "10/1h": the tokens that flow back per period.
-	Refill string `yaml:"refill" json:"refill"`
+	// Refill is COUNT/PERIOD, as "10/1h": the tokens that flow back per period. Only
+	// of kind Rate.
+	Refill string `yaml:"refill,omitempty" json:"refill,omitempty"`
 	// Routes says how many tokens a request by a route takes for each that it
 	// counts. Without a table that is 1; with one, a route that is not in it takes
 	// what AnyRoute does, and without that nothing: the rule does not count it.
@@ -71,6 +74,8 @@ type Rule struct {
 	Counts  Counts           `yaml:"counts,omitempty" json:"counts,omitempty"`   // "" is CountsCost
 	Failure Failure          `yaml:"failure,omitempty" json:"failure,omitempty"` // "" is Local
 	Refund  Refund           `yaml:"refund,omitempty" json:"refund,omitempty"`   // "" is RefundServer
+	// Settings are those of some kinds only.
+	Settings `yaml:",inline"`
 }
 
 // factor is how many tokens a request by the route takes for each that it
@@ -98,14 +103,26 @@ func (r *Rule) Cost(route string, cost int64) int64 {
 	return f * cost
 }
 
-// check completes the rule and returns its limit. at is the path of its row.
-func (r *Rule) check(at string, faults *Faults) keys.Limit {
+// check completes the rule and returns its limit: of kind Concurrency none. at is
+// the path of its row.
+func (r *Rule) check(at string, faults *Faults) (l keys.Limit) {
 	checkName(at+".name", r.Name, faults)
-	l := checkLimit(at, r.Capacity, r.Refill, faults)
-	r.checkRoutes(at+".routes", l, faults)
+	r.checkKind(at, faults)
+	l = r.checkNumbers(at, faults)
 	choose(at+".counts", &r.Counts, faults, CountsCost, CountsRequests)
 	choose(at+".failure", &r.Failure, faults, Local, Open, Closed)
 	choose(at+".refund", &r.Refund, faults, RefundServer, RefundAll, RefundNone)
+	return l
+}
+
+// checkNumbers is check for what a key may have of its own.
+func (r *Rule) checkNumbers(at string, faults *Faults) (l keys.Limit) {
+	if r.Kind == Concurrency {
+		r.checkSlots(at, faults)
+	} else {
+		l = checkLimit(at, r.Capacity, r.Refill, faults)
+	}
+	r.checkRoutes(at+".routes", l, faults)
 	return l
 }
 
