@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -36,6 +37,9 @@ type AggregatorConfig struct {
 	// Watch makes what looks for attacks on a realm, with the State of the one
 	// before it, nil when there was none. nil: nobody looks.
 	Watch func(realm string, state []byte) Watch
+	// Provider says which autonomous system announces an address, 0 where nobody
+	// knows (package asn). nil: nobody does.
+	Provider func(netip.Addr) uint32
 	// Now is the store's time; nil is the machine's.
 	Now func() time.Time
 	// Failed, when set, is told of what the store or the bus refused, from the

@@ -220,6 +220,7 @@ type watch struct {
 	mu     sync.Mutex
 	before []byte
 	sights []string
+	asns   []uint32
 	bins   []detect.Bin
 	act    func(*detect.Bin) aggregate.Act
 }
@@ -227,7 +228,7 @@ type watch struct {
 func (x *watch) See(s *detect.Sight) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.sights = append(x.sights, s.Class.String())
+	x.sights, x.asns = append(x.sights, s.Class.String()), append(x.asns, s.ASN)
 	s.NewNetwork = true
 }
 
@@ -309,6 +310,27 @@ func TestAggregatorCountsByTheTimeOfEvents(t *testing.T) {
 	s := a.Stats().Realms["default"]
 	if s.Duplicates != 2 || s.Late != 1 || s.Ahead != 1 || s.Missing != 0 || s.Bins != 4 || s.Classes != [detect.Classes]uint64{1, 1, 6, 0, 1} {
 		t.Errorf("%+v", s)
+	}
+}
+
+func TestSightsKnowTheProvider(t *testing.T) {
+	w, x := newWorld(t, keys.NewMemory(keys.MemoryConfig{})), &watch{}
+	a, stop := w.aggregator(func(c *aggregate.AggregatorConfig) {
+		watching(x)(c)
+		c.Provider = func(a netip.Addr) uint32 {
+			if a == netip.MustParseAddr("192.0.2.1") { // by any spelling
+				return 64500
+			}
+			return 0
+		}
+	})
+	w.signIn("192.0.2.1", 0, 1)
+	w.signIn("::ffff:192.0.2.1", 1, 2)
+	w.signIn("192.0.2.2", 2, 3)
+	w.read(a, 3)
+	stop()
+	if want := []uint32{64500, 64500, 0}; !slices.Equal(x.asns, want) {
+		t.Errorf("the providers %d, want %d", x.asns, want)
 	}
 }
 

@@ -49,6 +49,7 @@ func (r *reader) begin(name string, whole bool) (*realm, error) {
 		return nil, fmt.Errorf("what was learned of %s: %w", name, err)
 	}
 	x := newRealm(name)
+	x.asn = r.a.c.Provider
 	read, err := r.a.c.Store.Get(ctx, keys.Learned(name, docRead))
 	if err != nil {
 		return fail(err)

@@ -39,6 +39,7 @@ type realm struct {
 	saves   int                   // the part to write next
 	stored  []uint64              // hashes of the parts as they are stored
 	watch   Watch                 // nil: nobody watches
+	asn     func(netip.Addr) uint32
 
 	stats RealmStats
 	todo  todo
@@ -71,7 +72,7 @@ type RealmStats struct {
 	Accounts   int       // followed to learn the sizes of addresses
 	Sampled    int       // of so many accounts one is followed
 	Watch      WatchStatus
-	Shared     int       // addresses and networks that count as more than one person
+	Shared     int // addresses and networks that count as more than one person
 }
 
 func newRealm(name string) *realm {
@@ -109,7 +110,11 @@ func (r *realm) take(e *Event, raw []byte, now int64, keep bool) {
 		r.sizes.signedIn(account, placeOf(ip), hourOf(at))
 		r.size(ip, now)
 	}
-	r.count(r.classer.class(e, at, account, ip), at)
+	c := r.classer.class(e, at, account, ip)
+	if r.asn != nil && (c.counts || c.seen) {
+		c.sight.ASN = r.asn(ip.Addr())
+	}
+	r.count(c, at)
 }
 
 // earlyMost bounds the addresses of before the sizes were read.

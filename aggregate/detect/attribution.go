@@ -1,7 +1,9 @@
 package detect
 
 import (
+	"maps"
 	"net/netip"
+	"slices"
 	"strconv"
 )
 
@@ -13,6 +15,7 @@ type Attribution struct {
 	tags    *heavy[string]
 	asns    *heavy[uint32]
 	agents  *heavy[uint8]
+	of      map[netip.Prefix]uint32 // providers of wides
 }
 
 const (
@@ -31,7 +34,7 @@ const (
 // NewAttribution has seen nothing.
 func NewAttribution() *Attribution {
 	return &Attribution{newHeavy[netip.Prefix](kept, weighing), newHeavy[netip.Prefix](kept, weighing),
-		newHeavy[string](kept, weighing), newHeavy[uint32](kept, weighing), newHeavy[uint8](Groups, weighing)}
+		newHeavy[string](kept, weighing), newHeavy[uint32](kept, weighing), newHeavy[uint8](Groups, weighing), map[netip.Prefix]uint32{}}
 }
 
 // See weighs a sight.
@@ -48,13 +51,26 @@ func (a *Attribution) See(s *Sight) {
 	}
 	if s.ASN != 0 {
 		a.asns.add(s.At, s.ASN, failed, s.Account)
+		a.provider(s.Wide, s.ASN)
 	}
+}
+
+// provider remembers who announces a network, of those that are weighed.
+func (a *Attribution) provider(wide netip.Prefix, asn uint32) {
+	if a.of[wide] == asn || a.wides.at[wide] == nil {
+		return
+	}
+	if len(a.of) >= 2*kept {
+		maps.DeleteFunc(a.of, func(p netip.Prefix, _ uint32) bool { return a.wides.at[p] == nil })
+	}
+	a.of[wide] = asn
 }
 
 // GroupKind is what a group has in common.
 type GroupKind string
 
-// The kinds. The first three can be suspects; the others are only said.
+// The kinds. The first three can be suspects, of an ASN its networks can; a
+// user agent is only said.
 const (
 	GroupSource  GroupKind = "source"  // an IPv4 address or an IPv6 /64
 	GroupNetwork GroupKind = "network" // a /24 or a /48
@@ -72,8 +88,9 @@ type Group struct {
 	Account string       // one of those guessed at
 }
 
-// Few lists the groups, at most eight of one kind, that make up most of so large
-// an excess a minute; none when there are no such few. odds are what honest
+// Few lists the groups, at most eight of one kind (and the networks of those that are
+// providers), that make up most of so large an excess a minute; none when there are no
+// such few. odds are what honest
 // people fail for each success: an office is no attacker because many sign in there.
 func (a *Attribution) Few(at int64, excess, odds float64) []Group {
 	if excess <= 0 {
@@ -86,7 +103,38 @@ func (a *Attribution) Few(at int64, excess, odds float64) []Group {
 	if g := few(a.wides.top(at, groups, least), excess, odds, ofPrefix(GroupNetwork)); g != nil {
 		return g
 	}
-	return few(a.tags.top(at, groups, least), excess, odds, func(k string) Group { return Group{Kind: GroupTag, Key: k} })
+	if g := few(a.tags.top(at, groups, least), excess, odds, func(k string) Group { return Group{Kind: GroupTag, Key: k} }); g != nil {
+		return g
+	}
+	return a.ofProviders(at, excess, odds, least)
+}
+
+// networksMost is how many networks of providers can be suspects: half of all.
+const networksMost = suspectsMost / 2
+
+// ofProviders lists the providers that most of the excess comes from, and their
+// networks that it comes from. No single network stands out where a hosting provider's
+// hundreds are rented, and all of what the provider announces would be too many.
+func (a *Attribution) ofProviders(at int64, excess, odds, least float64) []Group {
+	all := few(a.asns.top(at, groups, least), excess, odds, ofProvider)
+	if all == nil {
+		return nil
+	}
+	theirs := func(r rate[netip.Prefix]) bool {
+		n := a.of[r.key]
+		return n != 0 && slices.ContainsFunc(all, func(g Group) bool { return g.Key == ofProvider(n).Key })
+	}
+	var top []rate[netip.Prefix]
+	for _, r := range a.wides.top(at, kept, 0) {
+		if theirs(r) && len(top) < networksMost {
+			top = append(top, r)
+		}
+	}
+	networks := few(top, excess, odds, ofPrefix(GroupNetwork))
+	if networks == nil {
+		return nil // they are from too many
+	}
+	return append(all, networks...)
 }
 
 // Common lists the provider and the class of user agent that most of the excess
@@ -95,9 +143,11 @@ func (a *Attribution) Common(at int64, excess, odds float64) []Group {
 	if excess <= 0 {
 		return nil
 	}
-	one := few(a.asns.top(at, 1, 0), excess, odds, func(k uint32) Group { return Group{Kind: GroupASN, Key: strconv.Itoa(int(k))} })
+	one := few(a.asns.top(at, 1, 0), excess, odds, ofProvider)
 	return append(one, few(a.agents.top(at, 1, 0), excess, odds, func(k uint8) Group { return Group{Kind: GroupUA, Key: strconv.Itoa(int(k))} })...)
 }
+
+func ofProvider(n uint32) Group { return Group{Kind: GroupASN, Key: strconv.FormatUint(uint64(n), 10)} }
 
 func ofPrefix(kind GroupKind) func(netip.Prefix) Group {
 	return func(p netip.Prefix) Group { return Group{Kind: kind, Prefix: p} }

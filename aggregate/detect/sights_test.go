@@ -413,3 +413,48 @@ func TestSourcesAreBounded(t *testing.T) {
 		t.Errorf("%d sources, the busy one found %v", len(x.at), found)
 	}
 }
+
+// providerOf are 64 networks of one provider and as many of others.
+func providerOf(i int) (ip string, asn uint32) {
+	if n := i % 128; n >= 64 {
+		return fmt.Sprintf("198.18.%d.%d", n, i%250), uint32(n)
+	}
+	return fmt.Sprintf("198.51.%d.%d", i%64, i%250), 64500
+}
+
+// TestAProvidersNetworksAreSuspects where most of an attack comes from them, though
+// none of them stands out.
+func TestAProvidersNetworksAreSuspects(t *testing.T) {
+	for _, s := range []struct {
+		name  string
+		guess func(i int) (ip string, asn uint32)
+		want  int // networks
+	}{
+		{"one provider", func(i int) (string, uint32) { return providerOf(i % 64) }, 64},
+		{"one among many", providerOf, 0},
+		{"no file", func(i int) (string, uint32) { ip, _ := providerOf(i % 64); return ip, 0 }, 0},
+		{"of too many networks", func(i int) (string, uint32) { return fmt.Sprintf("10.%d.%d.1", i/256%8, i%256), 64500 }, 0},
+	} {
+		a := NewAttribution()
+		at := int64(monday)
+		for i := range 10 * 600 {
+			at += minute / 600
+			ip, asn := s.guess(i)
+			a.See(&Sight{At: at, Class: Cold, Source: from(fmt.Sprintf("%s", ip)), Wide: wide(from(ip)), ASN: asn, Account: strconv.Itoa(i)})
+		}
+		got := a.Few(at, 600, 0.3)
+		networks := 0
+		for _, g := range got {
+			if g.Kind == GroupNetwork {
+				networks++
+			}
+		}
+		// The least of them that make up seven tenths.
+		if s.want == 0 && got != nil || s.want > 0 && (networks < s.want*7/10-2 || networks > s.want || got[0].Kind != GroupASN || got[0].Key != "64500") {
+			t.Errorf("%s: %d networks of %+v", s.name, networks, got)
+		}
+		if most := 2 * kept; len(a.of) > most {
+			t.Errorf("%s: %d networks are remembered", s.name, len(a.of))
+		}
+	}
+}

@@ -57,14 +57,18 @@ func (s *server) openRecents() *aggregate.Recents {
 
 // openAggregator reads the events of all logins, here or wherever Kafka has this
 // instance read them.
-func (s *server) openAggregator() {
+func (s *server) openAggregator() error {
+	providers, err := s.openProviders()
+	if err != nil {
+		return err
+	}
 	if !s.config.Aggregate {
 		s.metrics.watchAggregator(nil, s.realms)
 		s.metrics.watchDetection(nil, s.realms, s.desk.InForce)
-		return
+		return nil
 	}
 	a := aggregate.NewAggregator(aggregate.AggregatorConfig{Bus: s.bus, Group: s.config.Kafka.Group, Store: s.keeper, Shards: s.shards,
-		Recents: s.recents, Watch: s.detection(), Now: s.guard.Now, Failed: s.aggregatorFailed})
+		Recents: s.recents, Watch: s.detection(), Provider: providers, Now: s.guard.Now, Failed: s.aggregatorFailed})
 	s.metrics.watchAggregator(a.Stats, s.realms)
 	s.metrics.watchDetection(a.Stats, s.realms, s.desk.InForce)
 	s.background(func(ctx context.Context) {
@@ -78,6 +82,7 @@ func (s *server) openAggregator() {
 			}
 		}
 	})
+	return nil
 }
 
 // realms are those there are.

@@ -56,6 +56,8 @@ type config struct {
 
 	Aggregate bool          `yaml:"aggregate"`
 	Detection detectionMode `yaml:"detection"`
+	// ASNFile is of who announces which address; none: nobody knows.
+	ASNFile string `yaml:"asn_file"`
 	Recents   recentsConfig `yaml:"recents"`
 
 	Policy string                       `yaml:"policy"`
@@ -300,6 +302,11 @@ func (c *config) check(bad *faults) {
 	c.checkEvents(bad)
 	c.Recents.check(bad)
 	c.Breached.check(bad)
+	if c.ASNFile != "" {
+		if _, err := os.Stat(c.ASNFile); err != nil {
+			bad.add("asn_file", "%v", err)
+		}
+	}
 	if c.Redis != "" {
 		if client, err := redisstore.Open(c.Redis, time.Second); err != nil {
 			bad.add("redis", "%v", err)

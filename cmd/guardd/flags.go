@@ -39,6 +39,7 @@ var settings = []struct {
 	{"kafka", "`brokers` that carry events, as host:port,host:port; none: events stay in this process", func(c *config) any { return (*brokerList)(&c.Kafka.Brokers) }},
 	{"aggregate", "read the events of all logins and learn from them; false: this instance does not", func(c *config) any { return &c.Aggregate }},
 	{"detection", "look for attacks in all logins together: on, dry-run (say what is found and do nothing) or off", func(c *config) any { return &c.Detection }},
+	{"asn-file", "`file` of addresses' providers in MaxMind's format (GeoLite2-ASN and the like)", func(c *config) any { return &c.ASNFile }},
 	{"limits", "`file` of plan limits: rules, plans and keys of a general API", func(c *config) any { return &c.Limits }},
 	{"limits-evidence", "`MiB` in all of why plan limits refused, and what they let through, for 6 hours; 0: none", func(c *config) any { return &c.LimitsEvidence }},
 	{"limits-db", "`database` of plan limits that guardd limits changes: postgres://..., or an SQLite file, as sqlite:limits.db", func(c *config) any { return &c.LimitsDB }},

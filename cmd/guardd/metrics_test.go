@@ -38,6 +38,7 @@ func testMetrics(t *testing.T) *metrics {
 	m.watchDetection(nil, func() []string { return []string{"default"} }, func(context.Context, string) (escalation.PostureNow, error) {
 		return escalation.PostureNow{Posture: "normal"}, nil
 	})
+	m.watchProviders(func() time.Time { return time.Time{} })
 	m.watchLimits(nil)
 	m.watchKafka(func() kafkabus.Stats {
 		return kafkabus.Stats{Partitions: []kafkabus.PartitionStats{{Topic: aggregate.TopicEvents}}}

@@ -46,7 +46,9 @@ func (s *server) build() error {
 	if s.bus, err = s.openBus(); err != nil {
 		return err
 	}
-	s.openAggregator()
+	if err := s.openAggregator(); err != nil {
+		return err
+	}
 	if err := s.openEvents(); err != nil {
 		return err
 	}
