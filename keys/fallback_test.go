@@ -333,6 +333,7 @@ func TestOnErrorSaysEachOfItsWordsAndNoOther(t *testing.T) {
 	_ = o.UnsendCode(t.Context(), "code", 1, 0)
 	_ = o.Settle(t.Context(), &keys.Settlement{Rules: simple(t), Keys: []string{"r"}, Took: make([]keys.TookMany, 1), Costs: []int64{1},
 		MarkKey: "settled", Expires: keys.MaxExact / 2}, new(keys.Settled))
+	_ = o.Lease(t.Context(), &keys.LeaseAsk{Rules: simple(t), Key: "bucket", Want: 1}, new(keys.Leased))
 	if !slices.Equal(o.errs, keys.Operations) {
 		t.Errorf("it was told of %q, not %q", o.errs, keys.Operations)
 	}

@@ -108,6 +108,20 @@ func (f *Faulty) Settle(ctx context.Context, s *keys.Settlement, out *keys.Settl
 	return f.call(func() error { return settler.Settle(ctx, s, out) }, tooLate)
 }
 
+// Lease implements keys.Leaser where the Subject does.
+func (f *Faulty) Lease(ctx context.Context, a *keys.LeaseAsk, out *keys.Leased) error {
+	leaser, ok := f.subject().(keys.Leaser)
+	if !ok {
+		return keys.ErrNoStore
+	}
+	var got keys.Leased
+	err := f.call(func() error { return leaser.Lease(ctx, a, &got) }, tooLate)
+	if err == nil {
+		*out = got
+	}
+	return err
+}
+
 // Put implements keys.Records.
 func (f *Faulty) Put(ctx context.Context, key string, value []byte, ttl int64) error {
 	return f.call(func() error { return f.Subject.Put(ctx, key, value, ttl) }, func() error { return ErrFault })

@@ -14,6 +14,7 @@ import (
 type PlanSubject interface {
 	keys.Store
 	keys.Settler
+	keys.Leaser
 }
 
 // PlanNamed is a PlanSubject and its name in failure messages.
@@ -23,7 +24,8 @@ type PlanNamed struct {
 }
 
 // PlanWalk is the random walk of plan limits: takes of several rules at several
-// costs, looks, repeats under one request id, settlements early, late, twice, of
+// costs, looks, repeats under one request id, leases and what is returned of them,
+// settlements early, late, twice, of
 // more and of less, rules that change in between, clocks that step back. Every
 // subject must say what the oracle says, after every step.
 func PlanWalk(t *testing.T, seeds, steps int, subjects ...PlanNamed) {
@@ -35,7 +37,7 @@ func PlanWalk(t *testing.T, seeds, steps int, subjects ...PlanNamed) {
 			w.run(steps)
 		})
 	}
-	for _, what := range []string{"let", "refused", "impossible", "looked", "replayed", "conflict", "charged more", "gave back", "settled twice", "settled late", "rules changed", "clock back"} {
+	for _, what := range []string{"let", "refused", "impossible", "looked", "replayed", "conflict", "charged more", "gave back", "settled twice", "settled late", "rules changed", "clock back", "leased", "leased less", "leased nothing"} {
 		if seen[what] < 20 && seeds*steps >= 10_000 && !t.Failed() {
 			t.Errorf("the walk met %q %d times: it no longer goes there", what, seen[what])
 		}
@@ -70,9 +72,12 @@ func (w *planWalker) run(steps int) {
 			w.draw()
 		}
 		w.tick()
-		if w.d.one(3) && len(w.taken) > 0 {
+		switch {
+		case w.d.one(3) && len(w.taken) > 0:
 			w.settle()
-		} else {
+		case w.d.one(4):
+			w.lease()
+		default:
 			w.take()
 		}
 		if w.t.Failed() {
@@ -178,6 +183,44 @@ func (w *planWalker) take() {
 	} else if want.Let && !want.Replayed && want.Status == "decided" {
 		w.taken = append(w.taken, oracle.PlanSettle{Stamp: w.now, Expires: w.now + 60*keys.Second, Tokens: q.Costs, In: w.limits, Mark: unique()})
 	}
+}
+
+// lease asks one of the buckets for tokens in advance. What is unspent is
+// returned by a settlement, as of any take.
+func (w *planWalker) lease() {
+	i := w.d.IntN(len(w.names))
+	l := w.limits[i]
+	a := keys.LeaseAsk{Now: w.now, Key: w.names[i], Want: w.cost(l)}
+	if w.d.one(2) {
+		a.Need = w.d.Int64N(a.Want + 1)
+	}
+	var err error
+	if a.Rules, err = keys.NewRules(w.rules.Tiers()[i:i+1], [4]keys.Effect{}, keys.Pace{}); err != nil {
+		w.t.Fatal(err)
+	}
+	tokens, left := w.truth.Lease(oracle.PlanLease{Now: w.now, Key: a.Key, Limit: l, Need: a.Need, Want: a.Want})
+	want := keys.Leased{Now: w.now, Tokens: tokens, Limit: keys.Limit(l), Left: left}
+	for _, s := range w.subjects {
+		var got keys.Leased
+		if err := s.Subject.Lease(w.t.Context(), &a, &got); err != nil {
+			w.t.Errorf("%s: lease: %v", s.Name, err)
+			return
+		}
+		if got != want {
+			w.t.Errorf("%s: lease %+v\n got  %+v\n want %+v", s.Name, a, got, want)
+		}
+	}
+	switch {
+	case tokens == 0:
+		w.seen["leased nothing"]++
+		return
+	case tokens < a.Want:
+		w.seen["leased less"]++
+	}
+	w.seen["leased"]++
+	held := oracle.PlanSettle{Stamp: w.now, Expires: w.now + 60*keys.Second, Tokens: make([]int64, len(w.names)), In: w.limits, Mark: unique()}
+	held.Tokens[i] = tokens
+	w.taken = append(w.taken, held)
 }
 
 func statusName(s keys.Status) string {

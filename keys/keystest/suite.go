@@ -37,6 +37,7 @@ var behaviours = []struct {
 	{"a key without a TTL still counts", persisted},
 	{"a server that forgets its scripts is told again", flushed},
 	{"what was let through elsewhere is charged once, and no more than there is", charges},
+	{"what is leased nobody else gets", leases},
 	{"a document is swapped only for what is there", documents},
 	{"of many who change a document nobody's change is lost", changes},
 	{"of many who write a journal everybody's entry is read once", journal},

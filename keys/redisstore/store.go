@@ -52,7 +52,7 @@ type Config struct {
 	Deadline time.Duration
 }
 
-// Store is a keys.Store, Records, Documents, Streams, Clearer, Tallies, Codes, Charger and Beats in Redis. It is
+// Store is a keys.Store, Records, Documents, Streams, Clearer, Tallies, Codes, Charger, Leaser and Beats in Redis. It is
 // safe for concurrent use. Any number of Stores, in any number of processes, share one count.
 //
 // An error says that nobody knows whether the call happened (Kind names it);
@@ -85,7 +85,7 @@ func New(c Config) *Store {
 // has lost them (restart, SCRIPT FLUSH, failover) is given them again by the
 // call that finds out.
 func (s *Store) Load(ctx context.Context) error {
-	for _, sc := range []script{takeScript, giveScript, revokeScript, sendScript, codeScript, tallyScript, beatScript, chargeScript, amendScript, swapScript, clearScript, trailScript, trailRoomScript, trailDropScript, appendScript} {
+	for _, sc := range []script{takeScript, giveScript, revokeScript, sendScript, codeScript, tallyScript, beatScript, chargeScript, amendScript, swapScript, clearScript, trailScript, trailRoomScript, trailDropScript, appendScript, leaseScript} {
 		if err := s.client.ScriptLoad(ctx, sc.text).Err(); err != nil {
 			return wrap("load scripts", err)
 		}

@@ -103,6 +103,30 @@ func (p *Plans) present(key string, l Limit, now int64) (b *pot, dirty bool) {
 	return b, dirty
 }
 
+// PlanLease asks one bucket for tokens in advance.
+type PlanLease struct {
+	Now        int64
+	Key        string
+	Limit      Limit
+	Need, Want int64
+}
+
+// Lease grants what is wanted as far as there is any, or nothing where less is
+// there than is needed.
+func (p *Plans) Lease(a PlanLease) (tokens, left int64) {
+	b, dirty := p.present(a.Key, a.Limit, a.Now)
+	has := new(big.Int).Sub(b.units, b.spent)
+	whole := new(big.Int).Div(has, num(a.Limit.Period)).Int64()
+	if whole >= a.Need {
+		tokens = min(whole, a.Want)
+	}
+	b.spent = new(big.Int).Add(b.spent, new(big.Int).Mul(num(tokens), num(a.Limit.Period)))
+	if tokens > 0 || dirty {
+		p.buckets[a.Key] = b
+	}
+	return tokens, new(big.Int).Sub(b.units, b.spent).Int64()
+}
+
 // PlanSettle corrects a take.
 type PlanSettle struct {
 	Now, Stamp, Expires int64

@@ -1,0 +1,2 @@
+-- The reply of a lease.
+return spack('<Bddd', 0, now, granted, r[results + 1])
