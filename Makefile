@@ -24,9 +24,10 @@ demo: need-go ## a shop login behind guardd, to try and to attack, on http://127
 build: need-go ## build bin/guardd
 	$(GO) build -trimpath -o bin/guardd ./cmd/guardd
 
-test: need-go need-redis need-postgres need-chromium need-npm ## run every test, those against a real redis-server, PostgreSQL and browser too
+test: need-go need-redis need-postgres need-chromium need-npm need-prometheus ## run every test, those against a real redis-server, PostgreSQL and browser too
 	$(GO) test ./...
 	cd bench && $(GO) test -mod=mod ./...
+	cd dashboards/gen && $(GO) test -mod=mod ./...
 
 test-kafka: need-go need-kafka ## the tests of events against a real Apache Kafka, killed and hung for OUTAGE (1m)
 	jars=$$(scripts/kafka.sh) && export GUARDD_TEST_KAFKA_JARS="$$jars" GUARDD_TEST_OUTAGE=$(OUTAGE) && \
@@ -53,10 +54,11 @@ lint: need-go ## formatting, vet, staticcheck, a tidy go.mod
 	$(GO) mod tidy -diff
 	$(GO) run $(STATICCHECK) ./...
 	cd bench && $(GO) vet -mod=mod ./... && $(GO) run $(STATICCHECK) ./...
+	cd dashboards/gen && $(GO) vet -mod=mod ./... && $(GO) run $(STATICCHECK) ./...
 
 fmt: need-go ## format the code
 	gofmt -w .
 
-.PHONY: need-go need-redis need-postgres need-chromium need-npm need-cc need-kafka
-need-go need-redis need-postgres need-chromium need-npm need-cc need-kafka: need-%:
+.PHONY: need-go need-redis need-postgres need-chromium need-npm need-prometheus need-cc need-kafka
+need-go need-redis need-postgres need-chromium need-npm need-prometheus need-cc need-kafka: need-%:
 	@GO=$(GO) scripts/need.sh $*

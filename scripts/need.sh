@@ -1,5 +1,5 @@
 #!/bin/sh
-# need.sh go|redis|postgres|chromium|npm|cc|kafka: make sure that a tool is there. Where apt-get can be used
+# need.sh go|redis|postgres|chromium|npm|prometheus|cc|kafka: make sure that a tool is there. Where apt-get can be used
 # (Debian, as root) it is installed; elsewhere the command to type is printed.
 set -eu
 
@@ -44,6 +44,9 @@ postgres)
 chromium)
 	command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || install chromium chromium
 	;;
+prometheus)
+	command -v prometheus >/dev/null && command -v promtool >/dev/null || install prometheus prometheus
+	;;
 npm)
 	command -v npm >/dev/null || install npm node
 	;;
@@ -60,7 +63,7 @@ kafka)
 	fi
 	;;
 *)
-	echo "usage: need.sh go|redis|postgres|chromium|npm|cc|kafka" >&2
+	echo "usage: need.sh go|redis|postgres|chromium|npm|prometheus|cc|kafka" >&2
 	exit 2
 	;;
 esac

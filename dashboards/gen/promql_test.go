@@ -1,0 +1,58 @@
+package main
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql/parser"
+)
+
+// Grafana fills these in. For the parser they become something that nobody would
+// write, so that it is seen where they were.
+const rateInterval = 71 * time.Second
+
+var (
+	grafanas = strings.NewReplacer("$__rate_interval", "71s", "$__interval", "73s", "$__range", "79s")
+	chosen   = regexp.MustCompile(`"\$(\w+)"`)
+	choiceOf = func(variable string) string { return "chosen " + variable }
+)
+
+// parse is expr as Prometheus' own parser reads it.
+func parse(expr string) (parser.Expr, error) {
+	expr = grafanas.Replace(expr)
+	expr = chosen.ReplaceAllString(expr, `"`+choiceOf("$1")+`"`)
+	if strings.Contains(expr, "$") {
+		return nil, fmt.Errorf("a variable is left in %s", expr)
+	}
+	return parser.NewParser(parser.Options{}).ParseExpr(expr)
+}
+
+// selectorsOf are those in e, each with the functions and aggregations round it,
+// the innermost last.
+func selectorsOf(e parser.Expr, f func(s *parser.VectorSelector, round []parser.Node)) {
+	parser.Inspect(e, func(n parser.Node, path []parser.Node) error {
+		if s, ok := n.(*parser.VectorSelector); ok {
+			f(s, path)
+		}
+		return nil
+	})
+}
+
+// matcher is s's for a label; nil: none.
+func matcher(s *parser.VectorSelector, label string) *labels.Matcher {
+	for _, m := range s.LabelMatchers {
+		if m.Name == label {
+			return m
+		}
+	}
+	return nil
+}
+
+// matches reports whether s asks for what a variable chooses.
+func matches(s *parser.VectorSelector, variable string) bool {
+	m := matcher(s, variable)
+	return m != nil && m.Type == labels.MatchRegexp && m.Value == choiceOf(variable)
+}
