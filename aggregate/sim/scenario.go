@@ -45,12 +45,7 @@ func (s Scenario) Run(ctx context.Context, c Config) (*Score, error) {
 	if err != nil {
 		return nil, err
 	}
-	when := newRandom(c.Seed, 31)
-	// A weekday in working hours, when most honest people are there to be bothered.
-	begin := Start + int64(when.IntN(5))*day + int64(when.between(8, 15)*float64(hour))
-	w.from = begin + c.Before
-	w.to = w.from + c.During
-	end := w.to + c.After
+	begin, end := w.times()
 	q, p := w.plan(s, begin, end)
 	if err := w.acquaint(ctx, q, p, begin); err != nil {
 		return nil, err
@@ -62,6 +57,16 @@ func (s Scenario) Run(ctx context.Context, c Config) (*Score, error) {
 		return nil, err
 	}
 	return &w.score, nil
+}
+
+// times are when the run begins and ends; the attack's are kept.
+func (w *world) times() (begin, end int64) {
+	when := newRandom(w.c.Seed, 31)
+	// A weekday in working hours, when most honest people are there to be bothered.
+	begin = Start + int64(when.IntN(5))*day + int64(when.between(8, 15)*float64(hour))
+	w.from = begin + w.c.Before
+	w.to = w.from + w.c.During
+	return begin, w.to + w.c.After
 }
 
 func (c *Config) defaults() {
