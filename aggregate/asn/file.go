@@ -41,7 +41,7 @@ func Open(path string) (*File, error) {
 // Of returns the number of addr's provider, 0 where the file knows none.
 func (f *File) Of(addr netip.Addr) uint32 {
 	var n uint32
-	if err := f.db.Load().Lookup(addr.Unmap().WithZone("")).DecodePath(&n, field); err != nil {
+	if err := f.db.Load().Lookup(addr).DecodePath(&n, field); err != nil {
 		return 0 // one broken record of a file that was whole when it was read
 	}
 	return n
