@@ -169,6 +169,8 @@ func (b *MemoryBus) read(ctx context.Context, l *memoryLog, g *memoryGroup, h Ha
 		g.position = max(g.position, l.first)
 		g.next = g.position
 	})
+	moved := func() { g.position = max(g.position, min(h.Behind(), g.next)) }
+	defer b.change(moved) // what it was still busy with after the last message is done by now
 	for {
 		var m Message
 		err := b.when(ctx, func() bool { return g.next < l.end() }, func() {
@@ -189,7 +191,7 @@ func (b *MemoryBus) read(ctx context.Context, l *memoryLog, g *memoryGroup, h Ha
 		}
 		b.change(func() {
 			g.next = m.Offset + 1
-			g.position = max(g.position, min(h.Behind(), g.next))
+			moved()
 		})
 	}
 }

@@ -165,3 +165,9 @@ func heldBack(kinds map[string]int, from, until time.Time) *Record {
 	return OfFinding(&aggregate.Finding{V: aggregate.FindingVersion, ID: fmt.Sprintf("%s-%d", HeldBack, from.UnixMicro()), What: HeldBack, State: "once",
 		Start: from.UTC(), Last: until.UTC(), Reason: fmt.Sprintf("%d findings were beyond what is told in a minute: %s", n, strings.Join(list, ", "))}, Once)
 }
+
+// tells reports that somebody was told of a campaign, and not that it is over.
+func (t *Tracker) tells(key string) bool {
+	c := t.campaigns[key]
+	return c != nil && c.told && !c.over
+}
