@@ -3,16 +3,13 @@ package delivery
 import (
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/base64"
-	"fmt"
 	"log/slog"
-	"net/netip"
-	"net/url"
 	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/guardd/guardd/escalation"
+	"github.com/guardd/guardd/escalation/delivery/hook"
 )
 
 // Config is what New makes a Deliverer of.
@@ -85,51 +82,12 @@ func (c *Config) build(f *faultList) escalation.Deliverer {
 }
 
 func (c *Config) webhook(f *faultList) *webhook {
-	u, err := url.Parse(c.URL)
-	switch {
-	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http":
-		f.add("url", "is not an https URL")
-	case u.User != nil || u.Fragment != "":
-		f.add("url", "has a user or fragment: the receiver knows guardd by its signature")
-	}
-	g := gate{plain: err == nil && u.Scheme == "http"}
-	for i, s := range c.AllowNetworks {
-		p, err := netip.ParsePrefix(s)
-		if err != nil || p != p.Masked() {
-			f.add(fmt.Sprintf("allow_networks[%d]", i), "%q is not a network such as 10.20.0.0/16", s)
-			continue
-		}
-		g.allow = append(g.allow, p)
-	}
-	if g.plain && len(c.AllowNetworks) == 0 {
+	g := hook.Target(c.URL, c.AllowNetworks, f.add)
+	if g.Plain && len(c.AllowNetworks) == 0 {
 		f.add("url", "is plain http, which gives codes away: use https, or name the receiver's network in allow_networks")
 	}
-	return newWebhook(c, c.hookKeys(f), g)
-}
-
-// leastKey is the shortest signing key in bytes (Standard Webhooks 1.0.0).
-const leastKey = 24
-
-// hookKeys reads whsec_ and base64, or anything else as it stands.
-func (c *Config) hookKeys(f *faultList) (keys [][]byte) {
-	if len(c.Secrets) == 0 {
-		f.add("secret_file", "a signing secret is needed: whsec_ and the base64 of %d random bytes or more", leastKey)
-	}
-	for i, line := range c.Secrets {
-		key := slices.Clone(line)
-		if text, ok := strings.CutPrefix(string(line), "whsec_"); ok {
-			var err error
-			if key, err = base64.StdEncoding.DecodeString(text); err != nil {
-				f.add("secret_file", "secret %d is not base64 after whsec_", i+1)
-				continue
-			}
-		}
-		if len(key) < leastKey {
-			f.add("secret_file", "secret %d has fewer than %d bytes", i+1, leastKey)
-		}
-		keys = append(keys, key)
-	}
-	return keys
+	keys := hook.Keys(c.Secrets, func(format string, args ...any) { f.add("secret_file", format, args...) })
+	return newWebhook(c, keys, g)
 }
 
 func (c *Config) tls(host string) *tls.Config {

@@ -3,29 +3,20 @@ package delivery
 import (
 	"bytes"
 	"context"
-	"crypto/hmac"
 	"crypto/sha256"
-	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptrace"
-	"net/url"
-	"strconv"
-	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/guardd/guardd/escalation"
+	"github.com/guardd/guardd/escalation/delivery/hook"
 )
-
-// hookTimeout bounds one request, from dialling to the end of the answer.
-// Standard Webhooks recommends 15 to 30 s.
-const hookTimeout = 15 * time.Second
 
 // mostRead is how much of an answer is read, only so that the connection can be
 // used again.
@@ -40,22 +31,8 @@ type webhook struct {
 	retry
 }
 
-func newWebhook(c *Config, keys [][]byte, allow gate) *webhook {
-	d := &net.Dialer{Timeout: hookTimeout, Control: allow.control}
-	return &webhook{url: c.URL, keys: keys, retry: newRetry(), client: &http.Client{
-		Timeout: hookTimeout,
-		// A redirect would be a second destination that nobody configured.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		// No proxy: behind one, the address that the gate judges is the proxy's.
-		Transport: &http.Transport{
-			DialContext:            d.DialContext,
-			ForceAttemptHTTP2:      true,
-			TLSClientConfig:        c.tls(""),
-			MaxResponseHeaderBytes: 64 << 10,
-			MaxIdleConns:           4,
-			IdleConnTimeout:        90 * time.Second,
-		},
-	}}
+func newWebhook(c *Config, keys [][]byte, allow hook.Gate) *webhook {
+	return &webhook{url: c.URL, keys: keys, retry: newRetry(), client: hook.Client(allow, c.tls(""))}
 }
 
 // codeBody and noticeBody are what is posted; receivers tell them apart by the
@@ -110,13 +87,10 @@ func (w *webhook) post(ctx context.Context, id string, body []byte) *failure {
 	}
 	now := w.now().Unix() // of this try: receivers refuse what is older than minutes
 	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("User-Agent", "guardd")
-	req.Header.Set("webhook-id", id)
-	req.Header.Set("webhook-timestamp", strconv.FormatInt(now, 10))
-	req.Header.Set("webhook-signature", w.sign(id, now, body))
+	hook.SetHeaders(req.Header, w.keys, id, now, body)
 	res, err := w.client.Do(req)
 	if err != nil {
-		return &failure{err: withoutURL(err), final: isRefused(err), unsure: connected.Load()}
+		return &failure{err: hook.WithoutURL(err), final: hook.Refused(err), unsure: connected.Load()}
 	}
 	defer res.Body.Close()
 	io.Copy(io.Discard, io.LimitReader(res.Body, mostRead))
@@ -128,45 +102,9 @@ func (w *webhook) judge(res *http.Response) *failure {
 	if code/100 == 2 {
 		return nil
 	}
-	again := code >= 500 || code == http.StatusRequestTimeout || code == http.StatusTooManyRequests
 	return &failure{
 		err:   fmt.Errorf("the webhook answered %d", code),
-		final: !again,
-		after: retryAfter(res.Header.Get("Retry-After"), w.now()),
+		final: !hook.Again(code),
+		after: hook.RetryAfter(res.Header.Get("Retry-After"), w.now()),
 	}
-}
-
-func (w *webhook) sign(id string, unix int64, body []byte) string {
-	var all []string
-	for _, key := range w.keys {
-		mac := hmac.New(sha256.New, key)
-		fmt.Fprintf(mac, "%s.%d.%s", id, unix, body)
-		all = append(all, "v1,"+base64.StdEncoding.EncodeToString(mac.Sum(nil)))
-	}
-	return strings.Join(all, " ")
-}
-
-// retryAfter reads seconds or a date; what is neither, or past, is 0.
-func retryAfter(s string, now time.Time) time.Duration {
-	if n, err := strconv.ParseInt(s, 10, 32); err == nil {
-		return time.Duration(max(n, 0)) * time.Second
-	}
-	if t, err := http.ParseTime(s); err == nil {
-		return max(t.Sub(now), 0)
-	}
-	return 0
-}
-
-func isRefused(err error) bool {
-	var r *refusedError
-	return errors.As(err, &r)
-}
-
-// withoutURL drops the URL from a client's error: its path may be a secret.
-func withoutURL(err error) error {
-	var u *url.Error
-	if errors.As(err, &u) {
-		return u.Err
-	}
-	return err
 }

@@ -1,6 +1,7 @@
-package delivery
+package hook
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -55,23 +56,30 @@ type refusedError struct{ addr, why string }
 
 func (e *refusedError) Error() string { return e.addr + " is not dialled: " + e.why }
 
-// gate decides which addresses may be dialled.
-type gate struct {
-	allow []netip.Prefix // besides public ones
-	plain bool           // without TLS: only what is allowed by name
+// Refused tells whether err is of an address that a Gate does not let through.
+func Refused(err error) bool {
+	_, ok := errors.AsType[*refusedError](err)
+	return ok
 }
 
-// control is a net.Dialer's Control: it sees the address after DNS.
-func (g gate) control(_, address string, _ syscall.RawConn) error {
+// Gate decides which addresses may be dialled. Its zero value lets public ones
+// through.
+type Gate struct {
+	Allow []netip.Prefix // besides public ones
+	Plain bool           // without TLS: only what is allowed by name
+}
+
+// Control is a net.Dialer's: it sees the address after DNS.
+func (g Gate) Control(_, address string, _ syscall.RawConn) error {
 	ap, err := netip.ParseAddrPort(address)
 	if err != nil {
 		return &refusedError{address, fmt.Sprint("not an address: ", err)}
 	}
 	a := ap.Addr().Unmap().WithZone("")
 	switch {
-	case within(a, g.allow):
+	case within(a, g.Allow):
 		return nil
-	case g.plain:
+	case g.Plain:
 		return &refusedError{a.String(), "http is only spoken within allow_networks"}
 	case !public(a):
 		return &refusedError{a.String(), "not a public address, and not within allow_networks"}
