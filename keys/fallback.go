@@ -39,7 +39,7 @@ type FallbackConfig struct {
 }
 
 // Operations are the words that OnError can be told, for metrics.
-var Operations = []string{"take", "give", "charge", "put", "revoke", "tally", "send code", "live code", "spend code", "confirm code", "unsend code", "settle", "lease"}
+var Operations = []string{"take", "give", "charge", "put", "revoke", "tally", "send code", "live code", "spend code", "confirm code", "unsend code", "settle", "lease", "acquire", "release"}
 
 // ErrLate is what OnError is told when the primary came to an ask after its
 // deadline.

@@ -16,7 +16,8 @@ type MemoryConfig struct {
 	// an eighth more.
 	Buckets int
 	// Marks is how many outcomes, proofs, places, failures and requests are
-	// kept, 0 = DefaultMarks. Of codes, senders and tallies half as many are.
+	// kept, 0 = DefaultMarks. Of codes, senders and tallies half as many are, and
+	// of occupied slots an eighth.
 	Marks int
 	// Now is the clock in microseconds since the Unix epoch; nil is the
 	// machine's.
@@ -57,6 +58,8 @@ type Memory struct {
 	shards  [shardCount]shard
 	pool    sync.Pool // *work
 
+	places     int64 // most places that can be occupied in all slotSets
+	occupied   atomic.Int64
 	overflowed atomic.Uint64
 	unkept     atomic.Uint64
 }
@@ -72,6 +75,7 @@ type shard struct {
 	codes    marks[*codeMark]
 	senders  marks[*senderMark]
 	tallies  marks[tally]
+	slots    slotSets
 	_        [64]byte // the next shard's lock is on another cache line
 }
 
@@ -96,7 +100,9 @@ func NewMemory(c MemoryConfig) *Memory {
 		s.proofs.max, s.outcomes.max, s.places.max = quarter, quarter, quarter
 		s.lapses.max, s.requests.max = eighth, eighth
 		s.codes.max, s.senders.max, s.tallies.max = eighth, eighth, quarter
+		s.slots.max = eighth
 	}
+	m.places = int64(max(c.Marks/8, 1))
 	return m
 }
 
@@ -434,6 +440,10 @@ func (m *Memory) Forget(key string) {
 	delete(s.codes.m, h)
 	delete(s.senders.m, h)
 	delete(s.tallies.m, h)
+	if set := s.slots.m[h]; set != nil {
+		m.occupied.Add(-int64(len(set.held)))
+		delete(s.slots.m, h)
+	}
 }
 
 // MemoryStats is how full a Memory is.
@@ -441,6 +451,7 @@ type MemoryStats struct {
 	Buckets    int    // buckets of one key
 	Shared     int    // overflow buckets in use
 	Marks      int    // all else that visitors cause
+	Slots      int    // places occupied
 	Records    int    // posture, suspects, k and revocations
 	Overflowed uint64 // times that a bucket was written which newcomers share
 	Unkept     uint64 // marks not kept for want of room
@@ -448,7 +459,7 @@ type MemoryStats struct {
 
 // Stats counts what is held now.
 func (m *Memory) Stats() MemoryStats {
-	st := MemoryStats{Overflowed: m.overflowed.Load(), Unkept: m.unkept.Load()}
+	st := MemoryStats{Slots: int(m.occupied.Load()), Overflowed: m.overflowed.Load(), Unkept: m.unkept.Load()}
 	for i := range m.shards {
 		s := &m.shards[i]
 		s.Lock()

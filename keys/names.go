@@ -166,6 +166,9 @@ func (p PlanKeys) Rule(name string) string { return p.prefix + "rule:" + name }
 // Request holds the first answer to a request id (already hashed by the caller).
 func (p PlanKeys) Request(id string) string { return p.prefix + "request:" + id }
 
+// Slots is the set of occupied places of one rule.
+func (p PlanKeys) Slots(name string) string { return p.prefix + "slots:" + name }
+
 // Settled makes a settlement count once.
 func (p PlanKeys) Settled(id string) string { return p.prefix + "settled:" + id }
 

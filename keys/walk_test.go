@@ -18,3 +18,7 @@ func TestTwinWalksWithTheOracle(t *testing.T) {
 func TestPlanWalks(t *testing.T) {
 	keystest.PlanWalk(t, 20, 3_000, keystest.PlanNamed{Name: "twin", Subject: keys.NewMemory(keys.MemoryConfig{})})
 }
+
+func TestSlotWalks(t *testing.T) {
+	keystest.SlotWalk(t, 20, 3_000, keystest.SlotNamed{Name: "twin", Subject: keys.NewMemory(keys.MemoryConfig{})})
+}

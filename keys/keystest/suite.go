@@ -47,6 +47,9 @@ var behaviours = []struct {
 	{"a stream keeps the last of what was appended, and for its time", streams},
 	{"a stream replaces what is of another type", streamTyped},
 	{"a clear takes buckets away and nothing else", clears},
+	{"200 parallel askers get 10 slots, and each comes back once", parallelSlots},
+	{"an empty set of slots never reads as unlimited", emptySlots},
+	{"bad asks for slots are refused as such", badSlots},
 }
 
 // simple is one tier account with one limit.

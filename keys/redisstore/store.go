@@ -85,7 +85,7 @@ func New(c Config) *Store {
 // has lost them (restart, SCRIPT FLUSH, failover) is given them again by the
 // call that finds out.
 func (s *Store) Load(ctx context.Context) error {
-	for _, sc := range []script{takeScript, giveScript, revokeScript, sendScript, codeScript, tallyScript, beatScript, chargeScript, amendScript, swapScript, clearScript, trailScript, trailRoomScript, trailDropScript, appendScript, leaseScript} {
+	for _, sc := range []script{takeScript, giveScript, revokeScript, sendScript, codeScript, tallyScript, beatScript, chargeScript, amendScript, swapScript, clearScript, trailScript, trailRoomScript, trailDropScript, appendScript, leaseScript, acquireScript, releaseScript} {
 		if err := s.client.ScriptLoad(ctx, sc.text).Err(); err != nil {
 			return wrap("load scripts", err)
 		}

@@ -135,3 +135,11 @@ func TestPlanWalks(t *testing.T) {
 		keystest.PlanNamed{Name: "redis", Subject: open(t, s)}, keystest.PlanNamed{Name: "twin", Subject: keys.NewMemory(keys.MemoryConfig{})})
 	redistest.EveryKeyDies(t, s, 20)
 }
+
+// Slots: the twin beside it.
+func TestSlotWalks(t *testing.T) {
+	s := redistest.Start(t)
+	keystest.SlotWalk(t, 10, 1_500,
+		keystest.SlotNamed{Name: "redis", Subject: open(t, s)}, keystest.SlotNamed{Name: "twin", Subject: keys.NewMemory(keys.MemoryConfig{})})
+	redistest.EveryKeyDies(t, s, 1)
+}

@@ -25,7 +25,7 @@ type Options struct {
 }
 
 // Commands is all that guardd's user needs to be allowed in Redis's ACL.
-const Commands = "+eval +evalsha +script|load +mget +set +xadd +xtrim +xrevrange +pexpire +pttl +time +info +ping +hello +rpush +lpop +llen +lrange +del +hgetall +hset +hdel +sadd +spop"
+const Commands = "+eval +evalsha +script|load +mget +set +xadd +xtrim +xrevrange +pexpire +pttl +time +info +ping +hello +rpush +lpop +llen +lrange +del +hgetall +hset +hdel +sadd +spop +zadd +zcard +zscore +zrangebyscore +zremrangebyscore +zrem"
 
 // ClusterCommands is what it needs in a Cluster beside.
 const ClusterCommands = "+cluster|slots +asking"
