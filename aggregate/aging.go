@@ -41,6 +41,20 @@ func (a *aging) add(now int64, f uint64) (before uint32) {
 	return before
 }
 
+// tally is how often f was counted within the span, or up to twice that: unlike
+// add, which remembers a count for as long as it grows.
+func (a *aging) tally(now int64, f uint64) int {
+	a.turn(now)
+	return int(a.young.get(f) + a.old.get(f))
+}
+
+// count counts f once more, and returns the tally.
+func (a *aging) count(now int64, f uint64) int {
+	a.turn(now)
+	a.young.set(f, min(a.young.get(f)+1, maxCount))
+	return a.tally(now, f)
+}
+
 // forget forgets f, and returns its count.
 func (a *aging) forget(now int64, f uint64) uint32 {
 	n := a.get(now, f)

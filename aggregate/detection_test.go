@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/guardd/guardd/aggregate/detect"
+	"github.com/guardd/guardd/escalation/operate"
 	"github.com/guardd/guardd/keys"
 )
 
@@ -276,9 +277,14 @@ func TestFindingsAreDocumented(t *testing.T) {
 	if d := cmp.Diff(fields, rows); d != "" {
 		t.Errorf("docs/findings.md against the struct:\n%s", d)
 	}
-	for _, what := range detect.Kinds() {
+	for _, what := range slices.Concat(detect.Kinds(), Moments) {
 		if !strings.Contains(string(text), "| `"+what+"` |") {
 			t.Errorf("docs/findings.md does not name %q", what)
+		}
+	}
+	for _, word := range slices.Concat(FindingStates, operate.Actions) {
+		if !strings.Contains(string(text), "`"+word+"`") {
+			t.Errorf("docs/findings.md does not name %q", word)
 		}
 	}
 }

@@ -19,7 +19,7 @@ func (e *Event) ofAttempt(v *escalation.Verdict) {
 	if v.Used > keys.Allow {
 		e.Proof = v.Used.String()
 	}
-	e.ProofError, e.Posture = string(v.ProofError), v.Posture.String()
+	e.ProofError, e.Shown, e.Posture = string(v.ProofError), hashed(v.ProofID), v.Posture.String()
 	e.Degraded, e.Shadow, e.Channel = v.Degraded, v.Shadow, v.Channel
 	if len(v.Tiers) > 0 {
 		e.Tiers = make([]TierLevel, len(v.Tiers))

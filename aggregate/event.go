@@ -53,6 +53,10 @@ type Event struct {
 	Reasons    []string `json:"reasons,omitempty"`
 	Proof      string   `json:"proof,omitzero"` // rung of the proof that was used
 	ProofError string   `json:"proof_error,omitzero"`
+	// Shown is a hash of the proof that was shown, whether it counted or not, so
+	// that one which is shown for many accounts can be told; "" for none, or for
+	// one that nobody here has sealed.
+	Shown string `json:"shown,omitzero"`
 
 	KnownDevice bool   `json:"known_device,omitzero"`
 	Familiar    bool   `json:"familiar,omitzero"`

@@ -22,7 +22,7 @@ func whole() *aggregate.Event {
 		Time:  time.Date(2026, 11, 30, 4, 5, 6, 123456000, time.UTC),
 		Realm: "default", Flow: "login", Account: "wxyzWXYZ0123456789_-Ab", IP: "203.0.113.7", Network: "203.0.113.0/24",
 		Attempt: "abcDEF0123456789_-abcd", Action: "allow", Would: "allow", Rung: "captcha", Reasons: []string{"account.burst"},
-		Proof: "captcha", ProofError: "expired", KnownDevice: true, Familiar: true, Device: "devDEV0123456789_-devd",
+		Proof: "captcha", ProofError: "expired", Shown: "prfPRF0123456789_-prfP", KnownDevice: true, Familiar: true, Device: "devDEV0123456789_-devd",
 		Posture: "elevated", Degraded: true, Shadow: true, Outcome: "success", Duplicate: true, Expired: true, Breached: true,
 		Tag: "0123456789abcdef", TagPrev: "fedcba9876543210", UAClass: "firefox", Channel: "web",
 		Tiers: []aggregate.TierLevel{{Tier: "account", Limit: "burst", Left: 9, Capacity: 20, Rung: "captcha"}},

@@ -12,14 +12,15 @@ import (
 
 // Finding is a campaign as it was at a moment: one message of TopicFindings when
 // it is opened, each time that something changed (at most once in FindingEvery),
-// and when it is closed. Names and passwords are in it as hashes only.
+// and when it is closed; or something of a moment (Moments), which is told once.
+// Names and passwords are in it as hashes only.
 // docs/findings.md describes every field; a test holds the two equal.
 type Finding struct {
 	V     int       `json:"v"`
-	ID    string    `json:"id"` // of the campaign, within its realm
-	Realm string    `json:"realm"`
+	ID    string    `json:"id"`    // of the campaign, within its realm
+	Realm string    `json:"realm"` // "" is all, of an operator's action
 	What  string    `json:"what"`
-	State string    `json:"state"` // open, closed
+	State string    `json:"state"` // one of FindingStates
 	Start time.Time `json:"start"`
 	Last  time.Time `json:"last"`
 	End   time.Time `json:"end,omitzero"`
@@ -34,6 +35,15 @@ type Finding struct {
 	Groups  []FindingGroup  `json:"groups,omitempty"`
 	Samples []string        `json:"samples,omitempty"`
 	Done    []FindingAction `json:"done,omitempty"`
+
+	// Of an operator's action: the name of the key, and one of operate.Actions.
+	By     string `json:"by,omitzero"`
+	Action string `json:"action,omitzero"`
+	// Of an operator's action and of a change of posture: what was before, and what
+	// is now. Who was cleared or listed is in Samples and Groups.
+	Was string `json:"was,omitzero"`
+	Is  string `json:"is,omitzero"`
+
 	// Learning: too little was known of the realm to do anything.
 	Learning bool `json:"learning,omitzero"`
 	// DryRun: what is in Done was not done.
@@ -56,12 +66,32 @@ type FindingAction struct {
 // FindingVersion is the form of a Finding.
 const FindingVersion = 1
 
+// The states of a Finding. Only a campaign is open or closed.
+const (
+	FindingOpen   = "open"
+	FindingClosed = "closed"
+	FindingOnce   = "once" // of a moment: nothing more will be told under its id
+)
+
+// FindingStates lists all of them, for metrics and documents.
+var FindingStates = []string{FindingOpen, FindingClosed, FindingOnce}
+
+// What a Finding of a moment can be, beside the campaigns of detect.Kinds.
+const (
+	OperatorAction = "operator_action" // an operator changed something, or tried to
+	PostureChange  = "posture_change"  // another posture is in force
+	TokenForgery   = "token_forgery"   // somebody shows sealed tokens that are not his
+)
+
+// Moments lists all of them, for metrics and documents.
+var Moments = []string{OperatorAction, PostureChange, TokenForgery}
+
 // findingOf is what c is to its readers.
 func findingOf(realm string, c *detect.Campaign) Finding {
-	f := Finding{V: FindingVersion, ID: c.ID, Realm: realm, What: c.What, State: "open", Start: micro(c.Start), Last: micro(c.Last),
+	f := Finding{V: FindingVersion, ID: c.ID, Realm: realm, What: c.What, State: FindingOpen, Start: micro(c.Start), Last: micro(c.Last),
 		Reason: c.Reason, Guesses: c.Guesses, Peak: c.Peak, Accounts: c.Accounts, Sources: c.Sources, Samples: c.Sample}
 	if c.End != 0 {
-		f.State, f.End = "closed", micro(c.End)
+		f.State, f.End = FindingClosed, micro(c.End)
 	}
 	if c.Level > detect.Calm {
 		f.Posture = c.Level.String()

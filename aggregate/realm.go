@@ -32,6 +32,7 @@ type realm struct {
 	known        bool
 
 	classer *classer
+	forgers *forgeries
 	bins    bins
 	sizes   *sizes
 	loaded  int                   // how many of sizes' parts have been read
@@ -76,7 +77,7 @@ type RealmStats struct {
 }
 
 func newRealm(name string) *realm {
-	return &realm{name: name, instances: map[string]*sequence{}, read: map[string]uint64{}, early: map[keys.Address]bool{}, classer: newClasser(), sizes: newSizes(sizeAccounts),
+	return &realm{name: name, instances: map[string]*sequence{}, read: map[string]uint64{}, early: map[keys.Address]bool{}, classer: newClasser(), forgers: newForgeries(), sizes: newSizes(sizeAccounts),
 		stored: make([]uint64, sizeParts), todo: newTodo()}
 }
 
@@ -114,7 +115,20 @@ func (r *realm) take(e *Event, raw []byte, now int64, keep bool) {
 	if r.asn != nil && (c.counts || c.seen) {
 		c.sight.ASN = r.asn(ip.Addr())
 	}
+	if r.watch != nil {
+		r.once(r.forgers.see(e, at, account, ip))
+	}
 	r.count(c, at)
+}
+
+// once publishes what is of a moment.
+func (r *realm) once(f *Finding) {
+	if f == nil {
+		return
+	}
+	if b, err := f.AppendTo(nil); err == nil {
+		r.act(Act{Findings: [][]byte{b}})
+	}
 }
 
 // earlyMost bounds the addresses of before the sizes were read.

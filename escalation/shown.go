@@ -10,7 +10,7 @@ import (
 // shown is what a visitor showed in proof.
 type shown struct {
 	proof  keys.Proof      // zero: nothing that counts here
-	id     [16]byte        // of the proof
+	id     [16]byte        // of the proof, also of one that does not count here
 	err    ProofError      // why it cannot count, whatever the store says
 	ticket *challengeToken // when it is a wait
 	solved string          // the proof that a right answer gave
@@ -71,6 +71,7 @@ func (g *Guard) openShown(ctx context.Context, v *visit) error {
 }
 
 func (v *visit) showProof(p *proofToken) {
+	v.shown.id = p.id
 	switch {
 	case p.scope != v.scope:
 		v.shown.err = ProofInvalid
@@ -79,7 +80,7 @@ func (v *visit) showProof(p *proofToken) {
 	case p.rung == keys.Delay && p.network != v.ip.Wide():
 		v.shown.err = ProofWrongAddress
 	default:
-		v.shown.id, v.shown.proof = p.id, v.realm.proof(p)
+		v.shown.proof = v.realm.proof(p)
 	}
 }
 
@@ -87,6 +88,7 @@ func (v *visit) showProof(p *proofToken) {
 // network that it was given to: a botnet must not wait in one place and guess
 // in another.
 func (v *visit) showWait(c *challengeToken) {
+	v.shown.id = c.id
 	switch {
 	case c.scope != v.scope:
 		v.shown.err = ProofInvalid
@@ -95,7 +97,7 @@ func (v *visit) showWait(c *challengeToken) {
 	case c.ip.Wide() != v.ip.Wide():
 		v.shown.err = ProofWrongAddress
 	default:
-		v.shown.id, v.shown.ticket = c.id, c
+		v.shown.ticket = c
 		v.shown.proof = keys.Proof{
 			Key: v.realm.at(v.account).Proof(idText(c.id)), Rung: keys.Delay, Wait: c.wait,
 			Issued: c.born, NotBefore: c.notBefore(), Expires: c.expires, Uses: 1,

@@ -21,9 +21,12 @@ type Trace struct {
 	// and in the device token that was shown (of a success: that was minted);
 	// zero where there is none. Only their hashes (HashID) may leave the process.
 	AttemptID, DeviceID [16]byte
-	KnownDevice         bool // the device's own bucket decided
-	Familiar            bool // the account has signed in from this address
-	Breached            bool // said with the attempt or the report
+	// ProofID is the identity of the proof that was shown with the attempt, whether
+	// it counted or not; zero where none was, or none of ours. It is not sealed.
+	ProofID     [16]byte
+	KnownDevice bool // the device's own bucket decided
+	Familiar    bool // the account has signed in from this address
+	Breached    bool // said with the attempt or the report
 	// Tag is the password tag under the key of the attempt's UTC day, TagBefore
 	// under that of the day before; zero where none was given. TagBefore is not
 	// sealed.
@@ -92,7 +95,7 @@ func (d *tagDay) hash(i int, tag string) Tag {
 
 // trace is what is known before the decision.
 func (v *visit) trace(now int64) Trace {
-	t := Trace{Breached: v.a.PasswordBreached, UAClass: UAClass(v.a.UserAgent), Quiet: v.realm.quiet}
+	t := Trace{ProofID: v.shown.id, Breached: v.a.PasswordBreached, UAClass: UAClass(v.a.UserAgent), Quiet: v.realm.quiet}
 	t.Tag, t.TagBefore = v.realm.tagger.tags(v.a.PasswordTag, now)
 	if v.device != nil {
 		t.DeviceID = v.device.id
