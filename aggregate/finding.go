@@ -20,7 +20,7 @@ type Finding struct {
 	ID    string    `json:"id"`    // of the campaign, within its realm
 	Realm string    `json:"realm"` // "" is all, of an operator's action
 	What  string    `json:"what"`
-	State string    `json:"state"` // one of FindingStates
+	State string    `json:"state"` // FindingOpen, FindingClosed or FindingOnce
 	Start time.Time `json:"start"`
 	Last  time.Time `json:"last"`
 	End   time.Time `json:"end,omitzero"`
@@ -72,9 +72,6 @@ const (
 	FindingClosed = "closed"
 	FindingOnce   = "once" // of a moment: nothing more will be told under its id
 )
-
-// FindingStates lists all of them, for metrics and documents.
-var FindingStates = []string{FindingOpen, FindingClosed, FindingOnce}
 
 // What a Finding of a moment can be, beside the campaigns of detect.Kinds.
 const (

@@ -41,6 +41,7 @@ type realm struct {
 	stored  []uint64              // hashes of the parts as they are stored
 	watch   Watch                 // nil: nobody watches
 	asn     func(netip.Addr) uint32
+	forged  uint64 // findings of forgers
 
 	stats RealmStats
 	todo  todo
@@ -128,6 +129,7 @@ func (r *realm) once(f *Finding) {
 	}
 	if b, err := f.AppendTo(nil); err == nil {
 		r.act(Act{Findings: [][]byte{b}})
+		r.forged++
 	}
 }
 
@@ -260,6 +262,7 @@ func (r *realm) now() RealmStats {
 	s.Accounts, s.Sampled, s.Shared = r.sizes.count, 1<<r.sizes.level, len(r.sizes.written)
 	if r.watch != nil {
 		s.Watch = r.watch.Status()
+		s.Watch.count(FindingCount{TokenForgery, FindingOnce}, r.forged)
 	}
 	return s
 }

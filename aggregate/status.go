@@ -22,8 +22,8 @@ type WatchStatus struct {
 // FindingCount is what findings are counted by.
 type FindingCount struct{ What, State string }
 
-// FindingStates are the states that findings are counted by: one of a campaign
-// that is open already is an update.
+// FindingStates are the states that findings of campaigns are counted by: one of a
+// campaign that is open already is an update. Those of a moment are FindingOnce.
 var FindingStates = []string{"open", "update", "closed"}
 
 // tally is what a Detection keeps for its WatchStatus.
@@ -76,13 +76,20 @@ func (t *tally) status() WatchStatus {
 // Status is Watch's.
 func (w *Detection) Status() WatchStatus { return w.tally.status() }
 
-// add takes up what an earlier reader has counted.
-func (s *WatchStatus) add(was *WatchStatus) {
+// count adds findings to those that were counted.
+func (s *WatchStatus) count(k FindingCount, n uint64) {
 	if s.Found == nil {
 		s.Found = map[FindingCount]uint64{}
 	}
-	for k, n := range was.Found {
+	if n > 0 {
 		s.Found[k] += n
+	}
+}
+
+// add takes up what an earlier reader has counted.
+func (s *WatchStatus) add(was *WatchStatus) {
+	for k, n := range was.Found {
+		s.count(k, n)
 	}
 	for i, n := range was.Changes {
 		s.Changes[i] += n

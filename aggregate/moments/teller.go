@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -61,11 +62,16 @@ const (
 	kept = 2 * operate.JournalLifetime
 )
 
-// Teller tells. Its methods are for one goroutine.
+// Teller tells. Told is safe for concurrent use; all else is for one goroutine.
 type Teller struct {
 	c    Config
 	last *ledger // as it was when there was nothing to tell; nil: not known
+
+	mu   sync.Mutex
+	told map[of]uint64
 }
+
+type of struct{ realm, what string }
 
 // New returns a Teller; Run has it tell.
 func New(c Config) *Teller {
@@ -78,7 +84,7 @@ func New(c Config) *Teller {
 	if c.Every <= 0 {
 		c.Every = DefaultEvery
 	}
-	return &Teller{c: c}
+	return &Teller{c: c, told: map[of]uint64{}}
 }
 
 // Run tells until ctx ends. Failed, when not nil, is told of looks that failed.
@@ -218,9 +224,7 @@ func (t *Teller) tell(ctx context.Context, was []byte, l *ledger, now int64) err
 	if err := t.publish(ctx, l.Pending); err != nil {
 		return fmt.Errorf("findings: %w", err) // from Until on, whoever can
 	}
-	for i := range l.Pending {
-		t.c.Told(&l.Pending[i])
-	}
+	t.count(l.Pending)
 	l.Pending, l.By, l.Until = nil, "", 0
 	done, err := json.Marshal(l, json.Deterministic(true))
 	if err != nil {
@@ -242,4 +246,23 @@ func (t *Teller) publish(ctx context.Context, list []aggregate.Finding) error {
 		msgs = append(msgs, aggregate.Message{Key: list[i].Realm, Value: bytes.Clone(b)})
 	}
 	return t.c.Bus.Publish(ctx, aggregate.TopicFindings, msgs)
+}
+
+func (t *Teller) count(list []aggregate.Finding) {
+	t.mu.Lock()
+	for i := range list {
+		t.told[of{list[i].Realm, list[i].What}]++
+	}
+	t.mu.Unlock()
+	for i := range list {
+		t.c.Told(&list[i])
+	}
+}
+
+// Told is how many findings of that kind this Teller has published that concern a
+// realm.
+func (t *Teller) Told(realm, what string) uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.told[of{realm, what}] + t.told[of{"", what}]
 }

@@ -21,27 +21,28 @@ type detectionCollector struct {
 	stats   func() aggregate.AggregatorStats
 	realms  func() []string
 	posture postureReader
+	told    func(realm, what string) uint64
 
 	level, learning, excess, expected, suspects, campaigns, findings, changes, inForce, pinned *prometheus.Desc
 }
 
 // watchDetection exports detection; nil stats: there is none here. nil posture: nobody
-// knows.
-func (m *metrics) watchDetection(stats func() aggregate.AggregatorStats, realms func() []string, posture postureReader) {
+// knows. told says how many findings of a moment this instance has published beside.
+func (m *metrics) watchDetection(stats func() aggregate.AggregatorStats, realms func() []string, posture postureReader, told func(realm, what string) uint64) {
 	d := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc("guardd_"+name, help, append(labels, "realm"), nil)
 	}
 	if stats == nil {
 		stats = func() aggregate.AggregatorStats { return aggregate.AggregatorStats{} }
 	}
-	m.registry.MustRegister(&detectionCollector{stats: stats, realms: realms, posture: posture,
+	m.registry.MustRegister(&detectionCollector{stats: stats, realms: realms, posture: posture, told: told,
 		level:     d("detection_level", "Posture that detection asks for, where this instance reads the realm: 0 normal, 1 elevated, 2 high, 3 critical."),
 		learning:  d("detection_learning", "1 while detection knows too little of the realm to do anything, and where another instance reads it, else 0."),
 		excess:    d("detection_excess_per_minute", "Cold failures a minute beyond those that are expected, over the last two minutes."),
 		expected:  d("detection_expected_per_minute", "Cold failures a minute that are expected, by the hour of the week and the sign-ins."),
 		suspects:  d("detection_suspects", "Networks and passwords that are tightened by themselves.", "kind"),
 		campaigns: d("detection_campaigns", "Attacks that go on, by what they are.", "what"),
-		findings:  d("findings_total", "Findings made, by what they are of, and whether they open, update or close it.", "what", "state"),
+		findings:  d("findings_total", "Findings made, by what they are of, and whether they open, update or close it; `once` is of a moment.", "what", "state"),
 		changes:   d("detection_changes_total", "Times that detection has gone to a posture.", "posture"),
 		inForce:   d("posture", "Posture in force: 0 normal, 1 elevated, 2 high, 3 critical. Missing while the store does not say."),
 		pinned:    d("posture_pinned", "1 while an operator has pinned the posture, else 0."),
@@ -82,6 +83,10 @@ func (c *detectionCollector) Collect(ch chan<- prometheus.Metric) {
 			for _, state := range aggregate.FindingStates {
 				counter(c.findings, w.Watch.Found[aggregate.FindingCount{What: what, State: state}], what, state, realm)
 			}
+		}
+		for _, what := range aggregate.Moments {
+			n := w.Watch.Found[aggregate.FindingCount{What: what, State: aggregate.FindingOnce}]
+			counter(c.findings, n+c.told(realm, what), what, aggregate.FindingOnce, realm)
 		}
 		for l, n := range w.Watch.Changes {
 			counter(c.changes, n, detect.Level(l).String(), realm)

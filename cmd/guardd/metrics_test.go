@@ -37,7 +37,7 @@ func testMetrics(t *testing.T) *metrics {
 	}, func() []string { return []string{"default"} })
 	m.watchDetection(nil, func() []string { return []string{"default"} }, func(context.Context, string) (escalation.PostureNow, error) {
 		return escalation.PostureNow{Posture: "normal"}, nil
-	})
+	}, func(string, string) uint64 { return 0 })
 	m.watchProviders(func() time.Time { return time.Time{} })
 	m.watchLimits(nil)
 	m.watchKafka(func() kafkabus.Stats {

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -176,6 +177,15 @@ api_keys: [{name: ops, sha256: a92c36e66a25ee99ff862faa8e87987be6c7cd13c3ee661c4
 		t.Errorf("the audit at another instance:\n%s", out)
 	}
 
+	told := func(what string) (n int) {
+		for _, p := range all {
+			one, _ := strconv.Atoi(p.metric(t, `guardd_findings_total{realm="default",state="once",what="`+what+`"}`))
+			n += one
+		}
+		return n
+	}
+	soon(t, all[:1], "each is a finding of one of them", func(*process) bool { return told("operator_action") == 9 })
+
 	// In an outage each knows the list, the pin and the clear by itself.
 	for range 8 {
 		ask(here, "bob", "198.51.100.8")
@@ -189,6 +199,7 @@ api_keys: [{name: ops, sha256: a92c36e66a25ee99ff862faa8e87987be6c7cd13c3ee661c4
 	soon(t, all, "three more", func(p *process) bool {
 		return p.metric(t, `guardd_operator_changes_total{action="clear"}`) == "3" && p.metric(t, `guardd_operator_changes_total{action="posture.pin"}`) == "2"
 	})
+	soon(t, all[:1], "three more are, and the posture", func(*process) bool { return told("operator_action") == 12 && told("posture_change")%2 == 1 })
 	redis.Stop()
 	for i, p := range all {
 		if a := ask(p, "a", "203.0.113.9"); a.Action != "deny" {

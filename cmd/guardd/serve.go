@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/guardd/guardd/aggregate"
+	"github.com/guardd/guardd/aggregate/moments"
 	"github.com/guardd/guardd/api"
 	"github.com/guardd/guardd/breached"
 	"github.com/guardd/guardd/escalation"
@@ -77,7 +78,7 @@ type server struct {
 	challenges     endpoint // without a listener, service serves them
 	draining       atomic.Bool
 	// What has been logged of late.
-	storeLogged, messageLogged, providerLogged, kafkaLogged, eventsLogged, limitsLogged, aggregatorLogged seldom
+	storeLogged, messageLogged, providerLogged, kafkaLogged, eventsLogged, limitsLogged, aggregatorLogged, momentsLogged seldom
 	// ready asks the shared store whether it is there.
 	ready func(context.Context) error
 	// With a shared store: this instance's name there, who else lives off it, and
@@ -92,6 +93,8 @@ type server struct {
 	breached breached.Source
 	// bus carries events, to other instances where it is Kafka's.
 	bus aggregate.Bus
+	// moments publishes what operators do and how the posture changes.
+	moments *moments.Teller
 	// keeper keeps what is learned of many attempts, recents the last of them.
 	keeper  keeper
 	recents *aggregate.Recents
