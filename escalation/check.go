@@ -67,17 +67,19 @@ func (g *Guard) ask(v *visit, floor keys.Rung) (*keys.Ask, error) {
 	if v.device != nil {
 		device = v.device.id
 	}
+	today, before := v.realm.tagger.tags(v.a.PasswordTag, g.now())
 	rules := v.flow.kinds[kindOf(v.ip, v.listed == allowed, v.device != nil)]
 	ask := &keys.Ask{
 		Now: g.storeNow(), Rules: rules, Keys: bucketKeys(rules, v.flowName, v.names, device),
 		Cost: 1, Floor: floor, StoreGone: v.flow.gone, Shadow: g.c.Shadow, AttemptID: id,
 		StateKey:    v.names.State(),
-		SuspectKeys: v.names.Suspects(v.tagText(g.now())),
+		SuspectKeys: v.names.Suspects(tagText(today)),
 		KKeys:       kKeys(v.names, v.ip),
 		RevokedKey:  v.names.Revoked(),
 		PlaceKey:    v.realm.placeKey(v.names),
-		Proof:       v.shown.proof,
-		Request:     v.request(),
+		WrongKey:    wrongKey(v.flowName, today, v.names), Tags: [2]Tag{today, before},
+		Proof:   v.shown.proof,
+		Request: v.request(),
 	}
 	if v.device != nil {
 		ask.Device = keys.Device{Issued: v.device.born, Expires: v.device.expires()}
@@ -113,7 +115,7 @@ func (g *Guard) answer(v *visit, rules *keys.Rules, ans *keys.Answer) (*Verdict,
 	r := g.verdict(v, d, ans.Now)
 	r.KnownDevice = ans.Device == keys.DeviceKnown
 	r.Familiar, r.Posture = ans.Familiar, ans.Posture
-	r.Needed = ans.Needed
+	r.Needed, r.Repeat = ans.Needed, ans.Repeat
 	if ans.Proof == keys.ProofUsed {
 		r.Used = v.shown.proof.Rung
 	}
@@ -190,7 +192,10 @@ func (g *Guard) sealAttempt(v *visit, r *Verdict, rules *keys.Rules, ans *keys.A
 	t := attemptToken{
 		scope: v.scope, id: ans.ID, account: v.account, ip: v.ip, stamp: ans.Now, born: ans.Born(),
 		listed: v.listed == allowed, breached: v.a.PasswordBreached, degraded: ans.Degraded, instance: g.c.Instance,
-		familiar: ans.Familiar, ua: uaIndex(r.UAClass), tag: r.Tag,
+		familiar: ans.Familiar, ua: uaIndex(r.UAClass), tag: r.Tag, repeat: ans.Repeat,
+	}
+	if t.repeat { // its outcome is that of the one that failed yesterday
+		t.tagBefore = r.TagBefore
 	}
 	if ans.Device == keys.DeviceKnown && v.device != nil { // a repeat may come to an instance without the device's secret
 		t.device, t.deviceID = true, v.device.id

@@ -135,6 +135,7 @@ func (g *Guard) giving(t *attemptToken, realm *liveRealm, outcome keys.Outcome) 
 		OutcomeKey:  of.Outcome(idText(t.id)),
 		PlaceKey:    realm.placeKey(of),
 		FailuresKey: of.Failures(t.account),
+		WrongKey:    wrongKey(flow, t.tag, of), Tags: [2]Tag{t.tag, t.tagBefore},
 	}
 	if t.degraded {
 		// It took from a twin. Only that twin can give back; the shared store,

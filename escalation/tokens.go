@@ -49,9 +49,13 @@ type attemptToken struct {
 	familiar bool // the account had signed in from ip
 	ua       byte // place in UAClasses
 	tag      Tag
-	deviceID [16]byte
-	instance [8]byte
-	took     []keys.Took
+	// repeat: the password had been wrong before; then tagBefore is its tag of the
+	// day before.
+	repeat    bool
+	tagBefore Tag
+	deviceID  [16]byte
+	instance  [8]byte
+	took      []keys.Took
 }
 
 const (
@@ -61,6 +65,7 @@ const (
 	flagDegraded
 	flagFamiliar
 	flagTag
+	flagRepeat
 	flagsEnd
 )
 
@@ -75,7 +80,7 @@ func (t *attemptToken) encode() []byte {
 	w.num(t.stamp)
 	w.num(t.born - t.stamp)
 	var flags byte
-	for i, on := range []bool{t.listed, t.device, t.breached, t.degraded, t.familiar, t.tag != Tag{}} {
+	for i, on := range []bool{t.listed, t.device, t.breached, t.degraded, t.familiar, t.tag != Tag{}, t.repeat} {
 		if on {
 			flags |= 1 << i
 		}
@@ -84,6 +89,9 @@ func (t *attemptToken) encode() []byte {
 	w.byte(t.ua)
 	if t.tag != (Tag{}) {
 		w.raw(t.tag[:])
+	}
+	if t.repeat {
+		w.raw(t.tagBefore[:])
 	}
 	if t.device {
 		w.raw(t.deviceID[:])
@@ -112,11 +120,14 @@ func decodeAttempt(b []byte) (*attemptToken, bool) {
 	flags := r.byte()
 	t.listed, t.device = flags&flagListed != 0, flags&flagDevice != 0
 	t.breached, t.degraded = flags&flagBreached != 0, flags&flagDegraded != 0
-	t.familiar = flags&flagFamiliar != 0
+	t.familiar, t.repeat = flags&flagFamiliar != 0, flags&flagRepeat != 0
 	t.ua = r.byte()
 	if flags&flagTag != 0 {
 		t.tag = Tag(r.raw(len(t.tag)))
 		r.bad = r.bad || t.tag == Tag{}
+	}
+	if t.repeat {
+		t.tagBefore = Tag(r.raw(len(t.tagBefore)))
 	}
 	if t.device {
 		t.deviceID = r.id()

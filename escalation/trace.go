@@ -28,9 +28,12 @@ type Trace struct {
 	Familiar    bool // the account has signed in from this address
 	Breached    bool // said with the attempt or the report
 	// Tag is the password tag under the key of the attempt's UTC day, TagBefore
-	// under that of the day before; zero where none was given. TagBefore is not
-	// sealed.
+	// under that of the day before; zero where none was given. TagBefore is
+	// sealed into a Repeat only.
 	Tag, TagBefore Tag
+	// Repeat: the password had been wrong for the account within a day, so the
+	// attempt took nothing (keys.Answer.Repeat). Not for visitors.
+	Repeat bool
 	UAClass        string // one of UAClasses
 	// Quiet: the realm wants no events.
 	Quiet bool
@@ -47,7 +50,7 @@ func HashID(id [16]byte) string {
 
 // Tag is a password tag hashed with a key that lasts a day: it can be compared
 // with the tags of that day and with nothing else.
-type Tag [8]byte
+type Tag = keys.Tag
 
 // tagger hashes password tags. The day's keys come of the realm's pepper, so
 // that all instances have the same, and are kept ready, because deriving one
@@ -106,15 +109,23 @@ func (v *visit) trace(now int64) Trace {
 // trace is what the attempt's own said.
 func (t *attemptToken) trace(quiet bool) Trace {
 	return Trace{AttemptID: t.id, DeviceID: t.deviceID, KnownDevice: t.device, Familiar: t.familiar,
-		Breached: t.breached, Tag: t.tag, UAClass: uaAt(t.ua), Quiet: quiet}
+		Breached: t.breached, Tag: t.tag, TagBefore: t.tagBefore, Repeat: t.repeat, UAClass: uaAt(t.ua), Quiet: quiet}
 }
 
-// tagText is the password's tag under the key of now's day, as events have it;
-// "" for none.
-func (v *visit) tagText(now int64) string {
-	if v.a.PasswordTag == "" {
+// tagText is a tag as events have it; "" for none.
+func tagText(t Tag) string {
+	if t == (Tag{}) {
 		return ""
 	}
-	t, _ := v.realm.tagger.tags(v.a.PasswordTag, now)
 	return hex.EncodeToString(t[:])
+}
+
+// wrongKey is where the account's wrong passwords are, "" where there is no tag or
+// what is guessed at is no password: the same wrong code may be the right one in
+// half a minute.
+func wrongKey(flow string, tag Tag, of keys.Visitor) string {
+	if flow != DefaultFlow || tag == (Tag{}) {
+		return ""
+	}
+	return of.Wrong()
 }

@@ -30,6 +30,8 @@ func (a *Ask) Validate() error {
 		return badAsk("one cost per tier is needed")
 	case a.Floor > Verify || a.StoreGone > Verify || a.Proof.Rung > Verify:
 		return badAsk("there is no such rung")
+	case a.WrongKey != "" && a.Tags[0] == Tag{}:
+		return badAsk("wrong passwords go with a tag")
 	}
 	var own, device bool
 	for i := range a.Rules.tiers {
@@ -62,6 +64,8 @@ func (r *Return) Validate() error {
 		return badAsk("an outcome needs its attempt's key")
 	case r.Now < 0 || r.Now > MaxExact:
 		return badAsk("now is out of range")
+	case r.WrongKey != "" && r.Tags[0] == Tag{}:
+		return badAsk("wrong passwords go with a tag")
 	}
 	for _, t := range r.Took {
 		if !t.In.Exact() {
@@ -171,6 +175,7 @@ type facts struct {
 	revoked int64 // 0: never
 	place   int64 // stamp of the attempt that signed in here, 0: none
 	used    int64 // guesses that the proof has let through
+	wrong   *wrongs
 	// refuseProof: there is no room to remember this proof's use.
 	refuseProof bool
 	buckets     [MaxTiers]*Bucket
@@ -194,6 +199,7 @@ func judge(a *Ask, f *facts, now int64, ans *Answer) {
 		return
 	}
 	ans.Familiar = f.place > f.revoked && now-f.place < PlaceLifetime
+	ans.Repeat = f.wrong.repeats(&a.Tags, f.revoked, now)
 	ans.Device = judgeDevice(a, f, now, ans)
 	if ans.Device == DeviceKnown {
 		for i := range ans.Limits {
@@ -448,12 +454,16 @@ func applyProof(a *Ask, ans *Answer, state ProofState) (ProofState, bool) {
 }
 
 // take takes the cost from every looked-at limit that has it, when the attempt
-// is let through (in shadow: always), and marks what has to be written.
+// is let through (in shadow: always) and no repeat, and marks what has to be
+// written.
 func take(a *Ask, ans *Answer) {
 	if a.Cost == 0 || !ans.Let && !a.Shadow {
 		return
 	}
 	ans.Taken = true
+	if ans.Repeat {
+		return
+	}
 	for i := range ans.Limits {
 		l := &ans.Limits[i]
 		role := a.Rules.tiers[l.Tier].Role

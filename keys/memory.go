@@ -17,7 +17,7 @@ type MemoryConfig struct {
 	Buckets int
 	// Marks is how many outcomes, proofs, places, failures and requests are
 	// kept, 0 = DefaultMarks. Of codes, senders and tallies half as many are, and
-	// of occupied slots an eighth.
+	// of accounts with wrong passwords, and of occupied slots, an eighth.
 	Marks int
 	// Now is the clock in microseconds since the Unix epoch; nil is the
 	// machine's.
@@ -71,6 +71,7 @@ type shard struct {
 	outcomes marks[booked]
 	places   marks[place]
 	lapses   marks[*lapses]
+	wrongs   marks[*mistaken]
 	requests marks[*reply]
 	codes    marks[*codeMark]
 	senders  marks[*senderMark]
@@ -98,7 +99,7 @@ func NewMemory(c MemoryConfig) *Memory {
 	for i := range m.shards {
 		s := &m.shards[i]
 		s.proofs.max, s.outcomes.max, s.places.max = quarter, quarter, quarter
-		s.lapses.max, s.requests.max = eighth, eighth
+		s.lapses.max, s.requests.max, s.wrongs.max = eighth, eighth, eighth
 		s.codes.max, s.senders.max, s.tallies.max = eighth, eighth, quarter
 		s.slots.max = eighth
 	}
@@ -118,6 +119,7 @@ type work struct {
 	place   hash
 	proof   hash
 	request hash
+	wrong   hash
 	locks   uint64
 }
 
@@ -185,7 +187,7 @@ func (m *Memory) Take(_ context.Context, a *Ask, ans *Answer) error {
 	w := m.begin()
 	defer m.pool.Put(w)
 	m.markTiers(w, a.Keys)
-	w.place, w.proof, w.request = m.mark(w, a.PlaceKey), m.mark(w, a.Proof.Key), m.mark(w, a.Request.Key)
+	w.place, w.proof, w.request, w.wrong = m.mark(w, a.PlaceKey), m.mark(w, a.Proof.Key), m.mark(w, a.Request.Key), m.mark(w, a.WrongKey)
 	m.lock(w)
 	defer m.unlock(w)
 	now, own := m.times(a.Now)
@@ -205,13 +207,18 @@ func (m *Memory) Take(_ context.Context, a *Ask, ans *Answer) error {
 func (m *Memory) gather(w *work, a *Ask, now, own int64) {
 	f := &w.facts // by field: clearing and copying all of it took a fifth of a call
 	f.revoked = m.records.revoked(a.RevokedKey, own)
-	f.place, f.used, f.refuseProof = 0, 0, false
+	f.place, f.used, f.wrong, f.refuseProof = 0, 0, nil, false
 	f.inForce = m.records.inForce(a.StateKey, &a.KKeys, now, own)
 	for i, key := range a.SuspectKeys {
 		f.suspect[i] = decodeUntil(m.records.get(key, own), now)
 	}
 	if a.PlaceKey != "" {
 		f.place = m.shard(w.place).places.m[w.place].stamp
+	}
+	if a.WrongKey != "" {
+		if k := m.shard(w.wrong).wrongs.m[w.wrong]; k != nil {
+			f.wrong = &k.wrongs
+		}
 	}
 	if a.Proof.Key != "" {
 		p := &m.shard(w.proof).proofs
@@ -299,6 +306,7 @@ func (m *Memory) Give(_ context.Context, r *Return, rcp *Receipt) error {
 		m.markTiers(w, r.Keys)
 	}
 	outcome, where, fails := m.mark(w, r.OutcomeKey), m.mark(w, r.PlaceKey), m.mark(w, r.FailuresKey)
+	w.wrong = m.mark(w, r.WrongKey)
 	m.lock(w)
 	defer m.unlock(w)
 	now, own := m.times(r.Now)
@@ -325,6 +333,7 @@ func (m *Memory) Give(_ context.Context, r *Return, rcp *Receipt) error {
 	if r.FailuresKey != "" {
 		rcp.Failures = m.fail(fails, r.Outcome, now, own)
 	}
+	m.know(w.wrong, r, rcp.Prior, now, own)
 	if r.Outcome.GivesBack() && rcp.Prior == 0 && once && len(r.Took) > 0 {
 		rcp.Gave = m.giveBack(w, r, now, own)
 	}
@@ -354,6 +363,30 @@ func (m *Memory) fail(h hash, o Outcome, now, own int64) int {
 		return 0
 	}
 	return f.within(now)
+}
+
+// know takes in what an outcome says about the password.
+func (m *Memory) know(h hash, r *Return, prior Outcome, now, own int64) {
+	if r.WrongKey == "" || !r.Outcome.JudgesTag() || r.Outcome.Fails() && prior != 0 {
+		return
+	}
+	k := &m.shard(h).wrongs
+	had := k.m[h]
+	switch {
+	case r.Outcome.proves():
+		if had != nil {
+			had.drop(&r.Tags, now)
+		}
+		return
+	case had == nil && !k.room(h, own):
+		m.unkept.Add(1)
+		return
+	case had == nil:
+		had = new(mistaken)
+	}
+	had.add(&r.Tags, r.Stamp, now)
+	had.end = end(own + WrongLifetime + Slack)
+	k.put(h, had, own)
 }
 
 func (m *Memory) giveBack(w *work, r *Return, now, own int64) (gave int) {
@@ -436,6 +469,7 @@ func (m *Memory) Forget(key string) {
 	delete(s.outcomes.m, h)
 	delete(s.places.m, h)
 	delete(s.lapses.m, h)
+	delete(s.wrongs.m, h)
 	delete(s.requests.m, h)
 	delete(s.codes.m, h)
 	delete(s.senders.m, h)
@@ -465,7 +499,7 @@ func (m *Memory) Stats() MemoryStats {
 		s.Lock()
 		st.Buckets += s.buckets.live
 		st.Shared += s.buckets.shared
-		st.Marks += len(s.proofs.m) + len(s.outcomes.m) + len(s.places.m) + len(s.lapses.m) + len(s.requests.m) +
+		st.Marks += len(s.proofs.m) + len(s.outcomes.m) + len(s.places.m) + len(s.lapses.m) + len(s.requests.m) + len(s.wrongs.m) +
 			len(s.codes.m) + len(s.senders.m) + len(s.tallies.m)
 		s.Unlock()
 	}

@@ -33,7 +33,7 @@ func TestAMemoryFullOfEverythingStaysUnderItsBytes(t *testing.T) {
 		a.Floor, a.Proof, a.Request = Allow, Proof{}, Request{Key: name("request")}
 		ans := mustTake(t, m, &a)
 		if err := m.Give(ctx, &Return{Outcome: Failure, Stamp: ans.Now, Expires: ans.Now + AttemptLifetime, OutcomeKey: name("outcome"),
-			FailuresKey: name("failures")}, new(Receipt)); err != nil {
+			FailuresKey: name("failures"), WrongKey: name("wrong"), Tags: [2]Tag{{1}, {2}}}, new(Receipt)); err != nil {
 			t.Fatal(err)
 		}
 		if err := m.Give(ctx, &Return{Outcome: Success, Stamp: ans.Now, Expires: ans.Now + AttemptLifetime, OutcomeKey: name("success"),

@@ -10,7 +10,8 @@ import "sync"
 // they were used), codes never are; an outcome is recorded but gives nothing
 // back (nobody could tell a second report); a place is not remembered (its
 // owner meets the ladder once more); a request is not remembered (a repeat is
-// judged anew); failures of further accounts are not added up; a code is that of
+// judged anew); failures of further accounts are not added up, and their wrong passwords not
+// known again; a code is that of
 // the quarter of an hour, at the price of an image; what a tally would count is
 // refused with ErrNoStore.
 //
@@ -65,6 +66,12 @@ func (f *lapses) within(now int64) (n int) {
 		}
 	}
 	return n
+}
+
+// mistaken are an account's wrong passwords.
+type mistaken struct {
+	end
+	wrongs
 }
 
 // reply is the first answer to a request id.

@@ -156,8 +156,8 @@ func (m *Memory) mirrorRecords(a *Ask, ans *Answer) {
 	}
 }
 
-// mirrorOutcome remembers an outcome that the shared store has booked, and the
-// place that a success has made familiar.
+// mirrorOutcome remembers an outcome that the shared store has booked, the place
+// that a success has made familiar, and what it says about the password.
 func (m *Memory) mirrorOutcome(r *Return, rcp *Receipt) {
 	if rcp.Status != Decided || rcp.Expired {
 		return
@@ -165,6 +165,7 @@ func (m *Memory) mirrorOutcome(r *Return, rcp *Receipt) {
 	w := m.begin()
 	defer m.pool.Put(w)
 	h, where := m.mark(w, r.OutcomeKey), m.mark(w, r.PlaceKey)
+	w.wrong = m.mark(w, r.WrongKey)
 	m.lock(w)
 	defer m.unlock(w)
 	own, outcome := m.now(), r.Outcome
@@ -178,5 +179,8 @@ func (m *Memory) mirrorOutcome(r *Return, rcp *Receipt) {
 	}
 	if rcp.Recorded && outcome == Success && r.PlaceKey != "" {
 		m.welcome(where, r.Stamp, rcp.Now, own)
+	}
+	if rcp.Recorded {
+		m.know(w.wrong, r, rcp.Prior, rcp.Now, own)
 	}
 }

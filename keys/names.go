@@ -70,6 +70,10 @@ func (s Space) Outcome(id string) string { return s.prefix + "outcome:" + id }
 // Failures holds the times of the account's last failures.
 func (s Space) Failures(a Account) string { return s.prefix + "failures:" + a.String() }
 
+// Wrong holds the account's wrong passwords, of logins alone: what is guessed at
+// in other flows changes by itself, so that what was wrong may soon be right.
+func (s Space) Wrong(a Account) string { return s.Visitor(a, Address{}).Wrong() }
+
 // Code is the account's live verification code, over all flows.
 func (s Space) Code(a Account) string { return s.prefix + "code:" + a.String() }
 
@@ -136,6 +140,9 @@ func (v Visitor) Revoked() string { return v.prefix + "revoked:" + v.account }
 
 // Place is Space.Place.
 func (v Visitor) Place() string { return v.prefix + "place:" + v.account + ":" + v.counted }
+
+// Wrong is Space.Wrong.
+func (v Visitor) Wrong() string { return v.prefix + "wrong:" + v.account }
 
 // prefixText is the address alone where the length is the family's usual one.
 func prefixText(p netip.Prefix) string {

@@ -83,6 +83,10 @@ type Ask struct {
 	KKeys       [2]string // learned k of address and network (EncodeK)
 	RevokedKey  string    // account's revocation stamp
 	PlaceKey    string    // account at this address (familiar place)
+	// WrongKey holds the account's wrong passwords (wrong.go), "" where Tags, of
+	// the password under the keys of today and yesterday, are none.
+	WrongKey string
+	Tags     [2]Tag
 
 	Device  Device
 	Proof   Proof
@@ -187,9 +191,12 @@ type Answer struct {
 	Now    int64
 	// Let: the attempt is let through (in shadow: would be).
 	Let bool
-	// Taken: tokens were taken, so an attempt must be sealed. In shadow this
-	// is true whatever Let says.
+	// Taken: the attempt is made, so it must be sealed: tokens were taken, but of
+	// a Repeat. In shadow this is true whatever Let says.
 	Taken bool
+	// Repeat: the password is one that was wrong for the account of late, so no
+	// limit gives anything for it.
+	Repeat bool
 	// Replayed: this is the first answer to the same request, again.
 	Replayed bool
 	// Needed is the highest rung over all limits and floors, judged before
@@ -330,6 +337,10 @@ type Return struct {
 	// FailuresKey holds the times of the account's last MaxFailures failures in
 	// the order they came, "" for none.
 	FailuresKey string
+	// WrongKey and Tags are the Ask's: what Fails, as the first outcome, is known
+	// as wrong from Stamp on; what proves the password right is so no more.
+	WrongKey string
+	Tags     [2]Tag
 }
 
 // Took is one limit that an attempt took one token from, as it was in force.

@@ -49,6 +49,8 @@ func (p *player) key(word string) string {
 		return p.space.Revoked(sheetAccount)
 	case "place":
 		return p.space.Place(sheetAccount, sheetIP)
+	case "wrong":
+		return p.space.Wrong(sheetAccount)
 	}
 	if q, ok := p.proof[word]; ok {
 		return q.Key
@@ -106,6 +108,10 @@ func (p *player) take(w, want []string) error {
 		id, body, _ := strings.Cut(v, "/")
 		q.RequestKey, q.Body = p.key(id), [16]byte{body[0]}
 	}
+	if v := opt(w, "tag"); v != "" {
+		q.Wrong = p.key("wrong")
+		q.Tags[0], q.Tags[1], _ = strings.Cut(v, "/")
+	}
 	var ans keys.Answer
 	if err := p.s.Take(p.t.Context(), ask(&q, rules), &ans); err != nil {
 		return err
@@ -118,7 +124,8 @@ func (p *player) take(w, want []string) error {
 
 func (p *player) remember(name string, q *oracle.Ask, ans oracle.Answer) {
 	r := &oracle.Return{Stamp: ans.Now, Expires: ans.Now + keys.AttemptLifetime, Keys: q.Keys, State: q.State, K: q.K,
-		Mark: p.space.Outcome(fmt.Sprintf("%x", ans.ID)), Place: q.Place, FailuresKey: p.space.Failures(sheetAccount)}
+		Mark: p.space.Outcome(fmt.Sprintf("%x", ans.ID)), Place: q.Place, FailuresKey: p.space.Failures(sheetAccount),
+		Wrong: q.Wrong, Tags: q.Tags}
 	for _, l := range ans.Limits {
 		if l.Took {
 			t := p.rules.Tiers[l.Tier]
@@ -183,7 +190,7 @@ func (p *player) check(got oracle.Answer, q *oracle.Ask, want []string) error {
 			}
 		case "nolimits":
 			same("number of limits", len(got.Limits), 0)
-		case "familiar", "replayed", "taken":
+		case "familiar", "replayed", "taken", "repeat":
 		default:
 			return fmt.Errorf("what is %q?", word)
 		}
@@ -198,6 +205,7 @@ func (p *player) check(got oracle.Answer, q *oracle.Ask, want []string) error {
 	same("proof", got.Proof, proof)
 	same("familiar", got.Familiar, has(want, "familiar"))
 	same("replayed", got.Replayed, has(want, "replayed"))
+	same("repeat", got.Repeat, has(want, "repeat"))
 	same("causes", causes(&got), by)
 	if len(bad) > 0 {
 		return fmt.Errorf("%s\nfrom: %s", strings.Join(bad, "\n"), short(&got))

@@ -69,7 +69,7 @@ func threshold(th int) keys.Threshold {
 func ask(a *oracle.Ask, rules *keys.Rules) *keys.Ask {
 	return &keys.Ask{Now: a.Now, Deadline: a.Deadline, Rules: rules, Keys: a.Keys, Cost: a.Cost, Floor: keys.Rung(a.Floor),
 		Shadow: a.Shadow, AttemptID: a.ID, StateKey: a.State, SuspectKeys: a.Suspects, KKeys: a.K, RevokedKey: a.Revoked,
-		PlaceKey: a.Place, Device: keys.Device(a.Device), Request: keys.Request{Key: a.RequestKey, Body: a.Body},
+		PlaceKey: a.Place, WrongKey: a.Wrong, Tags: tags(a.Tags), Device: keys.Device(a.Device), Request: keys.Request{Key: a.RequestKey, Body: a.Body},
 		Proof: keys.Proof{Key: a.Proof.Key, Rung: keys.Rung(a.Proof.Rung), Wait: a.Proof.Wait, Issued: a.Proof.Issued,
 			NotBefore: a.Proof.NotBefore, Expires: a.Proof.Expires, Uses: a.Proof.Uses}}
 }
@@ -83,7 +83,7 @@ var (
 
 // answer makes the oracle's answer of the store's.
 func answer(a *keys.Answer) oracle.Answer {
-	out := oracle.Answer{Status: statusNames[a.Status], Now: a.Now, Let: a.Let, Taken: a.Taken, Replayed: a.Replayed,
+	out := oracle.Answer{Status: statusNames[a.Status], Now: a.Now, Let: a.Let, Taken: a.Taken, Replayed: a.Replayed, Repeat: a.Repeat,
 		Needed: int(a.Needed), Wait: a.Wait, Posture: int(a.Posture), Baseline: oracle.Limit(a.Baseline), K: a.K,
 		ByPosture: a.Causes&keys.ByPosture != 0, BySuspect: a.Causes&keys.BySuspect != 0, ByFlood: a.Causes&keys.ByFlood != 0,
 		Device: deviceNames[a.Device], Familiar: a.Familiar, Revoked: a.Revoked, Proof: proofNames[a.Proof], ID: a.ID}
@@ -98,11 +98,20 @@ func answer(a *keys.Answer) oracle.Answer {
 func ret(r *oracle.Return, rules *keys.Rules) *keys.Return {
 	outcome, _ := keys.ParseOutcome(r.Outcome)
 	out := &keys.Return{Now: r.Now, Deadline: r.Deadline, Rules: rules, Keys: r.Keys, StateKey: r.State, KKeys: r.K,
-		Outcome: outcome, Stamp: r.Stamp, Expires: r.Expires, OutcomeKey: r.Mark, PlaceKey: r.Place, FailuresKey: r.FailuresKey}
+		Outcome: outcome, Stamp: r.Stamp, Expires: r.Expires, OutcomeKey: r.Mark, PlaceKey: r.Place, FailuresKey: r.FailuresKey,
+		WrongKey: r.Wrong, Tags: tags(r.Tags)}
 	for _, t := range r.Took {
 		out.Took = append(out.Took, keys.Took{Tier: tierByKind[t.Kind], Limit: limitID(rules, t), In: keys.Limit(t.In)})
 	}
 	return out
+}
+
+// tags are the words of passwords, as long as tags are.
+func tags(words [2]string) (t [2]keys.Tag) {
+	for i, w := range words {
+		copy(t[i][:], w)
+	}
+	return t
 }
 
 // limitID finds the stored name of a limit; one that the rules no longer know

@@ -43,6 +43,7 @@ var everything = []string{
 	"device none", "device known", "device spent", "device invalid",
 	"proof none", "proof used", "proof expired", "proof spent", "proof too_early", "proof insufficient", "proof invalid",
 	"k", "baseline", "took some only", "gave", "gave some only", "expired", "duplicate", "second outcome", "failures",
+	"repeat", "repeat, refused", "repeat that succeeded", "repeat pushed out", "repeat undone by a revocation",
 	"clock back", "rules changed", "kept for others", "wrong type", "limit at the bound of loading",
 }
 
@@ -66,6 +67,8 @@ func (w *walker) metAnswer(q *oracle.Ask, a *oracle.Answer) {
 	w.met("device "+a.Device, true)
 	w.met("proof "+a.Proof, true)
 	w.met("replayed", a.Replayed)
+	w.met("repeat", a.Repeat && a.Taken)
+	w.met("repeat, refused", a.Repeat && !a.Let)
 	w.met("familiar", a.Familiar)
 	w.met("shadow, not let", q.Shadow && !a.Let)
 	w.met("posture", a.ByPosture)
@@ -113,6 +116,8 @@ type made struct {
 	ask  oracle.Ask
 	ret  oracle.Return
 	kind int
+	// again: it was a repeat.
+	again bool
 }
 
 type request struct {
@@ -148,8 +153,11 @@ func (w *walker) run(steps int) {
 		case n < 93:
 			w.record()
 		case n < 94:
-			if w.one(3) {
+			switch w.IntN(9) {
+			case 0, 1, 2:
 				w.revoke()
+			case 3:
+				w.mistakes()
 			}
 		case n < 97:
 			w.changeRules()
@@ -274,6 +282,10 @@ func (w *walker) newAsk() (q oracle.Ask, a keys.Account, kind int) {
 	if len(w.proofs) > 0 && w.one(2) {
 		q.Proof = pick(w.draw, w.proofs)
 	}
+	if !w.one(3) {
+		q.Wrong = w.space.Wrong(a)
+		q.Tags = [2]string{w.password(), w.password()}
+	}
 	if w.one(8) {
 		r := request{w.space.Request("login", fmt.Sprint(w.IntN(6))), [16]byte{byte(w.IntN(2))}}
 		q.RequestKey, q.Body = r.key, r.body
@@ -281,11 +293,16 @@ func (w *walker) newAsk() (q oracle.Ask, a keys.Account, kind int) {
 	return q, a, kind
 }
 
-func (w *walker) take() {
-	q, a, kind := w.newAsk()
-	kept := w.world.Kept
+// password is one of a few tags.
+func (w *walker) password() string { return fmt.Sprintf("secret%02d", w.IntN(16)) }
+
+func (w *walker) take() { w.ask(w.newAsk()) }
+
+func (w *walker) ask(q oracle.Ask, a keys.Account, kind int) {
+	kept, undone := w.world.Kept, w.world.Undone
 	want := w.world.Take(q)
 	w.met("kept for others", w.world.Kept > kept)
+	w.met("repeat undone by a revocation", w.world.Undone > undone)
 	w.note("take %s -> %s", brief(&q), short(&want))
 	w.metAnswer(&q, &want)
 	for _, l := range want.Limits { // with four tokens more it would not load
@@ -338,7 +355,7 @@ func short(a *oracle.Answer) string {
 
 func (w *walker) remember(q oracle.Ask, a keys.Account, kind int, ans oracle.Answer) {
 	r := oracle.Return{Stamp: ans.Now, Expires: ans.Now + keys.AttemptLifetime, Keys: q.Keys, State: q.State, K: q.K,
-		Mark: w.space.Outcome(fmt.Sprintf("%x", ans.ID)), Place: q.Place,
+		Mark: w.space.Outcome(fmt.Sprintf("%x", ans.ID)), Place: q.Place, Wrong: q.Wrong, Tags: q.Tags,
 		FailuresKey: w.space.Failures(a)}
 	for _, l := range ans.Limits {
 		if l.Took {
@@ -349,7 +366,7 @@ func (w *walker) remember(q oracle.Ask, a keys.Account, kind int, ans oracle.Ans
 	if len(w.made) == 12 {
 		w.made = w.made[1:]
 	}
-	w.made = append(w.made, made{q, r, kind})
+	w.made = append(w.made, made{q, r, kind, ans.Repeat})
 }
 
 func (w *walker) give() {
@@ -357,10 +374,14 @@ func (w *walker) give() {
 		return
 	}
 	m := w.made[len(w.made)-1-int(w.Int64N(int64(len(w.made))))]
-	r := m.ret
-	r.Now, r.Rules = w.now, w.rules[m.kind]
-	r.Outcome = pick(w.draw, []string{"success", "success", "success", "failure", "unknown_account", "second_factor_pending",
+	outcome := pick(w.draw, []string{"success", "success", "success", "failure", "failure", "failure", "failure", "unknown_account", "second_factor_pending",
 		"second_factor_pending", "denied_by_policy", "not_checked", "abandoned"})
+	w.tell(m, outcome)
+}
+
+func (w *walker) tell(m made, outcome string) {
+	r := m.ret
+	r.Now, r.Rules, r.Outcome = w.now, w.rules[m.kind], outcome
 	if len(r.Keys) != len(r.Rules.Tiers) || w.one(20) {
 		r.Took = nil
 	}
@@ -370,8 +391,11 @@ func (w *walker) give() {
 	if w.one(10) {
 		r.Place = ""
 	}
+	forgotten := w.world.Forgotten
 	want := w.world.Give(r)
 	w.metReceipt(&r, &want)
+	w.met("repeat that succeeded", m.again && want.Recorded && r.Outcome == "success")
+	w.met("repeat pushed out", w.world.Forgotten > forgotten)
 	w.note("give %s of %d took %v -> %+v", r.Outcome, r.Stamp, r.Took, want)
 	for _, s := range w.subjects {
 		var rcp keys.Receipt
@@ -381,6 +405,22 @@ func (w *walker) give() {
 		}
 		if got := receipt(&rcp); got != want {
 			w.t.Errorf("%s differs from the oracle:\n got %+v\nwant %+v", s.Name, got, want)
+		}
+	}
+}
+
+// mistakes are more wrong passwords than are known of an account, in shadow so
+// that none is refused.
+func (w *walker) mistakes() {
+	for range 12 {
+		w.now += int64(w.IntN(3))
+		q, _, kind := w.newAsk()
+		a := keys.Account{}
+		q.Cost, q.Shadow, q.Deadline, q.RequestKey = 1, true, 0, ""
+		q.Wrong, q.Tags = w.space.Wrong(a), [2]string{w.password(), w.password()}
+		w.ask(q, a, kind)
+		if !w.t.Failed() {
+			w.tell(w.made[len(w.made)-1], "failure")
 		}
 	}
 }
@@ -446,7 +486,7 @@ func (w *walker) wrongType() {
 	key := pick(w.draw, append([]string{q.State, q.Suspects[1], q.K[0], q.Revoked, q.Place, q.Proof.Key, q.RequestKey}, q.Keys...))
 	if len(w.made) > 0 && w.one(5) {
 		m := pick(w.draw, w.made)
-		key = pick(w.draw, []string{m.ret.Mark, m.ret.FailuresKey})
+		key = pick(w.draw, []string{m.ret.Mark, m.ret.FailuresKey, m.ret.Wrong})
 	}
 	if key == "" {
 		return

@@ -4,8 +4,8 @@
 -- may be given back), 4 what was taken. The reply is one string; wire.go has all
 -- layouts.
 
-local now, deadline, stamp, expires, outcome, iOutcome, iFailures, iPlace, iState, iK1, iK2, first =
-  sunpack('<ddddBBBBBBBB', ARGV[1])
+local now, deadline, stamp, expires, outcome, iOutcome, iFailures, iPlace, iWrong, iState, iK1, iK2, first =
+  sunpack('<ddddBBBBBBBBB', ARGV[1])
 
 if now == 0 then
   local t = call('TIME')
@@ -45,6 +45,31 @@ end
 -- The familiar place bears the attempt's time, and never goes back.
 if outcome == 1 and iPlace > 0 and (one(v[iPlace]) or 0) < stamp then
   arithmetic().mark(KEYS[iPlace], spack('<d', stamp), (now > stamp and now or stamp) + 2592000000000, now)
+end
+
+-- The account's wrong passwords, each with the time of the last attempt with it
+-- (keys/wrong.go). The tags end the header.
+if iWrong > 0 and (prior == 0 or outcome == 1) then
+  local today, yesterday = sub(ARGV[1], -16, -9), sub(ARGV[1], -8)
+  local old, kept, n, last = v[iWrong] or '', {}, 0, -1
+  if #old % 16 ~= 0 or #old > 128 then old = '' end
+  for at = 1, #old, 16 do
+    local tag, when = sub(old, at, at + 7), one(sub(old, at + 8, at + 15)) or 0
+    if tag == today or tag == yesterday then
+      if when > last then last = when end
+    elseif now - when < 86400000000 then
+      n = n + 1
+      kept[n] = sub(old, at, at + 15)
+    end
+  end
+  local failed = outcome == 2 or outcome == 3
+  if failed then
+    n = n + 1
+    kept[n] = today .. spack('<d', last > stamp and last or stamp)
+  end
+  if failed or 16 * n < #old then
+    arithmetic().mark(KEYS[iWrong], table.concat(kept, '', n > 8 and 2 or 1, n), now + 86400000000, now)
+  end
 end
 
 if prior > 0 or ARGV[2] == '' then return spack('<BdBBBBB', 0, now, 0, 1, prior, failures, 0) end

@@ -2,6 +2,7 @@
 local status, let, taken, needed, wait, causes, device, familiar, proof = 0, false, false, 0, 0, 0, 0, false, 0
 local tokens = 1
 local used = 0
+local repeated = false
 local revoked = v[iRevoked] and one(v[iRevoked]) or 0
 if revoked < 0 then revoked = 0 end
 
@@ -21,6 +22,19 @@ end
 if status == 0 then
   local place = v[iPlace] and one(v[iPlace]) or 0
   familiar = place > revoked and now - place < 2592000000000
+
+  -- A password that was wrong of late (keys/wrong.go): its tags go before the body.
+  local wrong = v[iWrong]
+  if wrong and #wrong % 16 == 0 and #wrong <= 128 then
+    local today, yesterday = sub(ARGV[1], -32, -25), sub(ARGV[1], -24, -17)
+    for at = 1, #wrong, 16 do
+      local tag = sub(wrong, at, at + 7)
+      if tag == today or tag == yesterday then
+        local last = one(sub(wrong, at + 8, at + 15)) or 0
+        if last > revoked and now - last < 86400000000 then repeated = true end
+      end
+    end
+  end
 
   -- The device: known 1, spent 2, invalid 3. Its tiers go with a cost of at most 1.
   if issued ~= 0 then
@@ -162,7 +176,7 @@ if status == 0 then
   if cost > 0 and (let or shadow == 1) then
     taken = true
     p, o = 10, results
-    for t = 1, tiers do
+    for t = 1, repeated and 0 or tiers do
       local role, end_ = r[p], p + 7 * r[p + 1]
       if role < 16 or device == 1 then
         if costs then tokens = costs[t] end

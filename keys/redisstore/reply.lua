@@ -4,7 +4,7 @@ if proof == 1 and shadow == 0 and cost > 0 then
   arithmetic().mark(KEYS[iProof], spack('<dd', used + 1, till), till, now)
 end
 local reply = spack('<BdddddddBBBBBBBBBBc16' .. string.rep('Bd', limits), status, now, r[1], wait,
-  capacity or 0, baseCount or 0, basePeriod or 0, revoked, let and 1 or 0, taken and 1 or 0, needed, causes, posture, k1, k2,
+  capacity or 0, baseCount or 0, basePeriod or 0, revoked, let and 1 or 0, (taken and 1 or 0) + (repeated and 2 or 0), needed, causes, posture, k1, k2,
   device, familiar and 1 or 0, proof, id, unpack(r, results, last))
 if taken and iRequest > 0 then
   -- A repeat may come under other rules: it needs the limits too.

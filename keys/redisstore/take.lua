@@ -3,12 +3,12 @@
 -- is one string; wire.go has both layouts.
 
 local now, deadline, cost, issued, expires, proofWait, proofIssued, proofNotBefore, proofExpires, proofUses,
-  floor, shadow, proofRung, iState, iSuspect1, iSuspect2, iSuspect3, iK1, iK2, iRevoked, iPlace, iProof, iRequest, first, extra, id =
-  sunpack('<ddddddddddBBBBBBBBBBBBBBBc16', ARGV[1])
+  floor, shadow, proofRung, iState, iSuspect1, iSuspect2, iSuspect3, iK1, iK2, iRevoked, iPlace, iProof, iRequest, iWrong, first, extra, id =
+  sunpack('<ddddddddddBBBBBBBBBBBBBBBBc16', ARGV[1])
 
 local life, costs = 60000000, nil -- keys.RequestLifetime
 if extra > 0 then -- of plan limits: another life, and a cost per tier
-  costs = { sunpack('<' .. string.rep('d', extra), ARGV[1], 112) }
+  costs = { sunpack('<' .. string.rep('d', extra), ARGV[1], 113) }
   life = costs[1]
   costs = extra > 1 and { unpack(costs, 2, extra) } or nil
 end

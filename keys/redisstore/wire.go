@@ -41,6 +41,8 @@ func (c *call) key(keys ...string) {
 	}
 }
 
+func (c *call) tags(t *[2]keys.Tag) { c.head = append(append(c.head, t[0][:]...), t[1][:]...) }
+
 func flag(b bool) uint8 {
 	if b {
 		return 1
@@ -50,13 +52,13 @@ func flag(b bool) uint8 {
 
 // packAsk makes the call of take.lua.
 func packAsk(a *keys.Ask, deadline int64) call {
-	c := call{keys: make([]string, 0, len(a.Keys)+10), head: make([]byte, 0, 128)}
+	c := call{keys: make([]string, 0, len(a.Keys)+11), head: make([]byte, 0, 144)}
 	p := &a.Proof
 	c.number(a.Now, deadline, a.Cost, a.Device.Issued, a.Device.Expires,
 		p.Wait, p.Issued, p.NotBefore, p.Expires, p.Uses)
 	c.small(uint8(a.Floor), flag(a.Shadow), uint8(p.Rung))
 	c.key(a.StateKey, a.SuspectKeys[0], a.SuspectKeys[1], a.SuspectKeys[2], a.KKeys[0], a.KKeys[1],
-		a.RevokedKey, a.PlaceKey, p.Key, a.Request.Key)
+		a.RevokedKey, a.PlaceKey, p.Key, a.Request.Key, a.WrongKey)
 	var extra call
 	if a.Costs != nil || a.Request.Life != 0 {
 		extra.number(cmp.Or(a.Request.Life, keys.RequestLifetime))
@@ -64,7 +66,11 @@ func packAsk(a *keys.Ask, deadline int64) call {
 	}
 	c.small(uint8(len(c.keys)+1), uint8(len(extra.head)/8))
 	c.keys = append(c.keys, a.Keys...)
-	c.head = append(append(append(c.head, a.AttemptID[:]...), extra.head...), a.Request.Body[:]...)
+	c.head = append(append(c.head, a.AttemptID[:]...), extra.head...)
+	if a.WrongKey != "" {
+		c.tags(&a.Tags)
+	}
+	c.head = append(c.head, a.Request.Body[:]...)
 	return c
 }
 
@@ -78,24 +84,30 @@ const (
 
 // packReturn makes the call of give.lua, and what it gives back.
 func packReturn(r *keys.Return, deadline int64) (c call, took []byte) {
-	c = call{keys: make([]string, 0, len(r.Keys)+6), head: make([]byte, 0, 48)}
+	c = call{keys: make([]string, 0, len(r.Keys)+7), head: make([]byte, 0, 64)}
 	c.number(r.Now, deadline, r.Stamp, r.Expires)
 	c.small(uint8(r.Outcome))
-	place := r.PlaceKey
+	place, wrong := r.PlaceKey, r.WrongKey
 	if r.Outcome != keys.Success {
 		place = ""
 	}
-	c.key(r.OutcomeKey, r.FailuresKey, place)
+	if !r.Outcome.JudgesTag() {
+		wrong = ""
+	}
+	c.key(r.OutcomeKey, r.FailuresKey, place, wrong)
 	if r.Outcome.GivesBack() && len(r.Took) > 0 {
 		took = packTook(r)
 	}
 	if len(took) == 0 {
 		c.small(0, 0, 0, 0)
-		return c, nil
+	} else {
+		c.key(r.StateKey, r.KKeys[0], r.KKeys[1])
+		c.small(uint8(len(c.keys) + 1))
+		c.keys = append(c.keys, r.Keys...)
 	}
-	c.key(r.StateKey, r.KKeys[0], r.KKeys[1])
-	c.small(uint8(len(c.keys) + 1))
-	c.keys = append(c.keys, r.Keys...)
+	if wrong != "" {
+		c.tags(&r.Tags)
+	}
 	return c, took
 }
 
@@ -187,7 +199,9 @@ func readAnswer(a *keys.Ask, s string, ans *keys.Answer) error {
 	ans.Wait = r.number()
 	ans.Baseline = keys.Limit{Capacity: r.number(), Count: r.number(), Period: r.number()}
 	ans.Revoked = r.number()
-	ans.Let, ans.Taken = r.small() == 1, r.small() == 1
+	ans.Let = r.small() == 1
+	made := r.from(0, 3)
+	ans.Taken, ans.Repeat = made&1 != 0, made&2 != 0
 	ans.Needed, ans.Causes = keys.Rung(r.from(0, uint8(keys.Verify))), keys.Cause(r.small())
 	ans.Posture = keys.Posture(r.from(0, uint8(keys.Critical)))
 	ans.K = [2]int64{int64(r.from(1, keys.MaxK)), int64(r.from(1, keys.MaxK))}

@@ -1,6 +1,9 @@
 package oracle
 
-import "math/big"
+import (
+	"math/big"
+	"slices"
+)
 
 // Return is the outcome of an attempt.
 type Return struct {
@@ -13,6 +16,8 @@ type Return struct {
 	Stamp, Expires           int64
 	Took                     []Took
 	Mark, Place, FailuresKey string
+	Wrong                    string
+	Tags                     [2]string
 }
 
 // Took is one limit that an attempt took a token from.
@@ -44,6 +49,9 @@ func (w *World) Give(r Return) (rcp Receipt) {
 	}
 	rcp.Recorded = true
 	w.outcomes[r.Mark] = r.Outcome
+	if r.Wrong != "" {
+		w.judgePassword(&r, second)
+	}
 	switch r.Outcome {
 	case "failure", "unknown_account":
 		if r.FailuresKey != "" {
@@ -64,6 +72,31 @@ func (w *World) Give(r Return) (rcp Receipt) {
 		}
 	}
 	return rcp
+}
+
+// judgePassword: what failed first of all was wrong, what succeeded or waits for a
+// second factor was right. Nothing older than a day is kept, and eight at most.
+func (w *World) judgePassword(r *Return, second bool) {
+	wrong := (r.Outcome == "failure" || r.Outcome == "unknown_account") && !second
+	right := r.Outcome == "success" || r.Outcome == "second_factor_pending"
+	if !wrong && !right {
+		return
+	}
+	last := r.Stamp
+	var others []mistake
+	for _, m := range w.mistakes[r.Wrong] {
+		switch {
+		case slices.Contains(r.Tags[:], m.tag):
+			last = max(last, m.at)
+		case r.Now-m.at < day:
+			others = append(others, m)
+		}
+	}
+	if wrong {
+		others = append([]mistake{{r.Tags[0], last}}, others...)
+	}
+	w.Forgotten += max(len(others)-8, 0)
+	w.mistakes[r.Wrong] = others[:min(len(others), 8)]
 }
 
 // back returns to each limit the token less what refill may have repaid since.

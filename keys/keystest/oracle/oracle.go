@@ -84,6 +84,10 @@ type Ask struct {
 	Proof          Proof
 	RequestKey     string
 	Body           [16]byte
+	// Wrong is where the account's wrong passwords are, "" for none; Tags is the
+	// password as today's and yesterday's key have it.
+	Wrong string
+	Tags  [2]string
 }
 
 // Device is a known device's claim; Issued 0 is none.
@@ -101,6 +105,7 @@ type Answer struct {
 	Status               string // decided, late, conflict, impossible
 	Now                  int64
 	Let, Taken, Replayed bool
+	Repeat               bool
 	Needed               int
 	Wait                 int64
 	ByPosture, BySuspect bool
@@ -148,6 +153,12 @@ type bucket struct {
 	cells    map[string]cell
 }
 
+// mistake is a password that was wrong.
+type mistake struct {
+	tag string
+	at  int64 // the last attempt with it
+}
+
 type kUntil struct{ k, until int64 }
 
 type first struct {
@@ -162,6 +173,9 @@ type World struct {
 	// Kept counts the takes from a limit that a bucket had kept while it was
 	// written by who did not know it.
 	Kept int
+	// Forgotten counts the wrong passwords that others pushed out, Undone the
+	// repeats that were none because of a revocation.
+	Forgotten, Undone int
 
 	buckets  map[string]*bucket
 	states   map[string]State
@@ -173,12 +187,13 @@ type World struct {
 	requests map[string]first
 	outcomes map[string]string
 	failures map[string][]int64
+	mistakes map[string][]mistake // the last to be told of first
 }
 
 // New returns an empty world.
 func New() *World {
-	return &World{0, map[string]*bucket{}, map[string]State{}, map[string]int64{}, map[string]kUntil{}, map[string]int64{},
-		map[string]int64{}, map[string]int64{}, map[string]first{}, map[string]string{}, map[string][]int64{}}
+	return &World{0, 0, 0, map[string]*bucket{}, map[string]State{}, map[string]int64{}, map[string]kUntil{}, map[string]int64{},
+		map[string]int64{}, map[string]int64{}, map[string]first{}, map[string]string{}, map[string][]int64{}, map[string][]mistake{}}
 }
 
 // Lose removes whatever is under key.
@@ -193,6 +208,7 @@ func (w *World) Lose(key string) {
 	delete(w.requests, key)
 	delete(w.outcomes, key)
 	delete(w.failures, key)
+	delete(w.mistakes, key)
 }
 
 // SetState, SetSuspect, SetK and Revoke are what others write.

@@ -3,6 +3,7 @@ package oracle
 import (
 	"fmt"
 	"math/big"
+	"slices"
 )
 
 // world as one attempt sees it.
@@ -37,12 +38,30 @@ func (w *World) Take(a Ask) Answer {
 	}
 	place := w.places[a.Place]
 	ans.Familiar = a.Place != "" && place > w.revoked[a.Revoked] && a.Now-place < 30*day
+	ans.Repeat = v.again()
 	v.device()
 	v.ladder()
 	v.proof()
 	v.take()
 	v.write()
 	return ans
+}
+
+// again reports whether one of the account's last eight wrong passwords is tried
+// once more, within a day, and with no revocation since.
+func (v *view) again() bool {
+	if v.a.Wrong == "" {
+		return false
+	}
+	for _, m := range v.mistakes[v.a.Wrong] {
+		if slices.Contains(v.a.Tags[:], m.tag) && v.a.Now-m.at < day {
+			if m.at > v.revoked[v.a.Revoked] {
+				return true
+			}
+			v.Undone++
+		}
+	}
+	return false
 }
 
 func (f first) again(a *Ask) Answer {
@@ -381,7 +400,7 @@ func (v *view) proof() {
 }
 
 // take takes one cost from every limit that has it, if the attempt is let
-// through.
+// through and is no repeat.
 func (v *view) take() {
 	if v.a.Cost == 0 || !v.ans.Let && !v.a.Shadow {
 		return
@@ -390,7 +409,7 @@ func (v *view) take() {
 	for i := range v.ans.Limits {
 		l := &v.ans.Limits[i]
 		t := v.tier(l)
-		if !l.Looked || !v.has(l) || t.ofDevice() && v.ans.Device != "known" {
+		if v.ans.Repeat || !l.Looked || !v.has(l) || t.ofDevice() && v.ans.Device != "known" {
 			continue
 		}
 		l.Left -= v.a.Cost * l.Limit.Period
