@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"net/netip"
 	"slices"
-	"strconv"
 
 	"github.com/guardd/guardd/aggregate/detect"
 	"github.com/guardd/guardd/escalation"
@@ -14,7 +13,6 @@ import (
 // The bounds of what a classer remembers, each of two generations.
 const (
 	successesKept = 3 << 16 // accounts in an hour: 2 MiB
-	failuresKept  = 3 << 16 // accounts' tags in a day
 	askedKept     = 3 << 15 // visitors who were asked and have not solved it
 	pendingKept   = 3 << 15 // attempts whose second factor is waited for
 )
@@ -23,7 +21,6 @@ const (
 // events of one realm, each once, roughly in order of time.
 type classer struct {
 	successes aging // account and hour
-	failures  aging // account and tag
 	asked     aging // account and network: how often
 	pending   aging // attempt
 }
@@ -31,7 +28,6 @@ type classer struct {
 func newClasser() *classer {
 	return &classer{
 		successes: newAging(3600*keys.Second, successesKept),
-		failures:  newAging(keys.Day, failuresKept),
 		asked:     newAging(askedLife, askedKept),
 		pending:   newAging(keys.AttemptLifetime, pendingKept),
 	}
@@ -76,28 +72,27 @@ func (c *classer) attempt(e *Event, out *classed, at int64, account uint64, stra
 	visitor := fingerprint(account, networkOf(out.sight.Wide))
 	switch e.Action {
 	case string(escalation.ActionAllow):
-		if stranger {
+		if stranger && !e.Repeat {
 			out.taken = 1
 		}
 		if e.Proof != "" {
 			out.solved = int(c.asked.forget(at, visitor))
 		}
-		// A tag that failed under yesterday's key is the same under today's.
-		if before := tagOf(e.TagPrev); before != 0 && e.Tag != "" {
-			if c.failures.get(at, fingerprint(account, before)) > 0 {
-				c.failures.add(at, fingerprint(account, tagOf(e.Tag)))
-			}
-		}
 	case string(escalation.ActionDeny):
 		// An operator has dealt with it: whatever else comes from there is no reason
 		// to be strict with others.
 	default:
-		if stranger {
+		switch {
+		case e.Repeat:
+			// An application that has an old password, and asks on and on whatever it
+			// is told: no guess, and nobody who will solve anything.
+			out.counts, out.sight.Class = true, detect.Repeat
+		case stranger:
 			out.counts, out.sight.Class = true, detect.Unsolved
 			c.asked.add(at, visitor)
-		} else if t := tagOf(e.Tag); t == 0 || c.failures.get(at, fingerprint(account, t)) == 0 {
+		default:
 			// Somebody at the owner's own place goes on and on: no statistic's, but worth
-			// a look. An application that has an old password is not.
+			// a look.
 			out.seen, out.sight.Class = true, detect.Warm
 		}
 	}
@@ -107,7 +102,7 @@ func (c *classer) outcome(e *Event, out *classed, at int64, account uint64, stra
 	o, _ := keys.ParseOutcome(e.Outcome)
 	attempt := fingerprint(hashOf(e.Attempt))
 	followed := c.pending.get(at, attempt) > 0
-	if o.GivesBack() && stranger && !followed {
+	if o.GivesBack() && stranger && !followed && !e.Repeat {
 		out.given = 1
 	}
 	switch o {
@@ -125,10 +120,8 @@ func (c *classer) outcome(e *Event, out *classed, at int64, account uint64, stra
 		if !stranger {
 			out.sight.Class = detect.Warm
 		}
-		if tag := tagOf(e.Tag); tag != 0 {
-			if c.failures.add(at, fingerprint(account, tag)) > 0 {
-				out.sight.Class = detect.Repeat
-			}
+		if e.Repeat {
+			out.sight.Class = detect.Repeat
 		}
 	case keys.NotChecked:
 		out.notCheck = 1
@@ -167,15 +160,6 @@ func hashOf(s string) uint64 {
 		h = fingerprint(h, binary.LittleEndian.Uint64(b[:]))
 	}
 	return h
-}
-
-// tagOf is a tag's number, 0 for none.
-func tagOf(s string) uint64 {
-	n, err := strconv.ParseUint(s, 16, 64)
-	if err != nil {
-		return 0
-	}
-	return n
 }
 
 // uaOf is a class's place in escalation.UAClasses; one that is not there counts

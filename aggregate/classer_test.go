@@ -26,7 +26,7 @@ func TestClassesOfEvents(t *testing.T) {
 		return e
 	}
 	known, familiar := func(e *Event) { e.KnownDevice = true }, func(e *Event) { e.Familiar = true }
-	tag := func(tag, before string) func(*Event) { return func(e *Event) { e.Tag, e.TagPrev = tag, before } }
+	again := func(e *Event) { e.Repeat = true }
 	proof := func(e *Event) { e.Proof = "captcha" }
 	of := func(attempt string) func(*Event) { return func(e *Event) { e.Attempt = attempt } }
 	at := int64(1_800_000_000) * s
@@ -54,18 +54,18 @@ func TestClassesOfEvents(t *testing.T) {
 		{0, outcome("a", "not_checked"), "192.0.2.1", "given unchecked"},
 		{0, outcome("a", "denied_by_policy"), "192.0.2.1", "given"},
 
-		// The same password again is no guess, from wherever it comes.
-		{0, outcome("a", "failure", tag("01", "")), "192.0.2.1", "cold"},
-		{hour, outcome("a", "failure", tag("01", "")), "203.0.113.9", "repeat"},
-		{0, outcome("a", "failure", tag("02", "")), "192.0.2.1", "cold"},
-		{0, outcome("b", "failure", tag("01", "")), "192.0.2.1", "cold"},
-		{23 * hour, outcome("a", "failure", tag("02", ""), known), "192.0.2.1", "repeat"},
-		// After midnight it has another tag, and the attempt says what it was before.
-		{0, attempt("b", "allow", tag("11", "01")), "192.0.2.1", "taken"},
-		{0, outcome("b", "failure", tag("11", "")), "192.0.2.1", "repeat"},
-		{0, attempt("b", "allow", tag("12", "09")), "192.0.2.1", "taken"},
-		{0, outcome("b", "failure", tag("12", "")), "192.0.2.1", "cold"},
-		{3 * 24 * hour, outcome("a", "failure", tag("02", "")), "192.0.2.1", "cold"},
+		// A password that has been wrong is no guess, from wherever it comes: it took
+		// nothing, got nothing back, and is asked for nothing that it would solve.
+		{0, attempt("a", "allow", again), "192.0.2.1", ""},
+		{0, outcome("a", "failure", again), "192.0.2.1", "repeat"},
+		{0, outcome("a", "unknown_account", again), "203.0.113.9", "repeat unknown"},
+		{0, outcome("a", "failure", again, known), "192.0.2.1", "repeat"},
+		{0, outcome("a", "second_factor_pending", again), "192.0.2.1", ""},
+		{0, outcome("a", "not_checked", again), "192.0.2.1", "unchecked"},
+		{0, attempt("g", "captcha", again), "192.0.2.1", "repeat"},
+		{0, attempt("g", "captcha", again, familiar), "192.0.2.1", "repeat"},
+		{0, attempt("g", "allow", again, proof), "192.0.2.1", ""},
+		{0, attempt("g", "deny", again), "192.0.2.1", ""},
 
 		// Who is asked and goes on has solved what was asked, from wherever in the
 		// network; who was never asked solves nothing.

@@ -74,9 +74,13 @@ type Event struct {
 	Breached bool `json:"breached,omitzero"`
 	// Tag is the handler's password tag under a key of the UTC day of the
 	// attempt, 16 hex digits; TagPrev is the same under the key of the day
-	// before, so that passwords can be compared across midnight. Of attempts only.
+	// before, so that passwords can be compared across midnight; of attempts, and
+	// of outcomes of a Repeat.
 	Tag     string `json:"tag,omitzero"`
 	TagPrev string `json:"tag_prev,omitzero"`
+	// Repeat: the password had been wrong for the account within a day, so the
+	// attempt took from no limit.
+	Repeat  bool   `json:"repeat,omitzero"`
 	UAClass string `json:"ua_class,omitzero"` // one of escalation.UAClasses
 	Channel string `json:"channel,omitzero"`
 

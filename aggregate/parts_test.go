@@ -353,7 +353,6 @@ func TestARealmHasABound(t *testing.T) {
 			x.sizes.signedIn(f, fingerprint(i, a), 1000)
 		}
 		x.classer.successes.add(1, f)
-		x.classer.failures.add(1, f)
 		x.classer.asked.add(1, f)
 		x.classer.pending.add(1, f)
 		if i < 1000 {

@@ -255,7 +255,7 @@ func (r *realm) act(a Act) {
 // now returns the counts as they are.
 func (r *realm) now() RealmStats {
 	s := r.stats
-	s.Overfull = r.classer.successes.overfull + r.classer.failures.overfull + r.classer.asked.overfull + r.classer.pending.overfull
+	s.Overfull = r.classer.successes.overfull + r.classer.asked.overfull + r.classer.pending.overfull
 	if r.bins.mark > 0 {
 		s.Mark = time.UnixMicro(r.bins.mark).UTC()
 	}
