@@ -33,8 +33,8 @@ type Trace struct {
 	Tag, TagBefore Tag
 	// Repeat: the password had been wrong for the account within a day, so the
 	// attempt took nothing (keys.Answer.Repeat). Not for visitors.
-	Repeat bool
-	UAClass        string // one of UAClasses
+	Repeat  bool
+	UAClass string // one of UAClasses
 	// Quiet: the realm wants no events.
 	Quiet bool
 }

@@ -70,7 +70,7 @@ func decisionOf(e *aggregate.Event) operate.Decision {
 	d := operate.Decision{ID: e.ID, Outcome: e.Outcome, Time: e.Time, Flow: e.Flow, Account: e.Account, IP: e.IP, Network: e.Network,
 		Attempt: e.Attempt, Action: e.Action, Would: e.Would, Reasons: e.Reasons, Proof: e.Proof, ProofError: e.ProofError,
 		KnownDevice: e.KnownDevice, Familiar: e.Familiar, Device: e.Device, Posture: e.Posture, Degraded: e.Degraded, Shadow: e.Shadow,
-		Duplicate: e.Duplicate, Expired: e.Expired, Breached: e.Breached, UAClass: e.UAClass, Channel: e.Channel}
+		Duplicate: e.Duplicate, Expired: e.Expired, Breached: e.Breached, Repeat: e.Repeat, UAClass: e.UAClass, Channel: e.Channel}
 	for _, t := range e.Tiers {
 		d.Limits = append(d.Limits, operate.LimitThen(t))
 	}

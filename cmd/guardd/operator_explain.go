@@ -188,7 +188,7 @@ func decisionText(d *operate.Decision) string {
 		text  string
 	}{
 		{d.Proof != "", "with a proof of " + d.Proof}, {d.ProofError != "", "proof " + d.ProofError},
-		{d.KnownDevice, "known device"}, {d.Familiar, "familiar place"}, {d.Breached, "password known from a leak"},
+		{d.KnownDevice, "known device"}, {d.Familiar, "familiar place"}, {d.Breached, "password known from a leak"}, {d.Repeat, "a password that had been wrong before"},
 		{d.Posture != "" && d.Posture != "normal", "posture " + d.Posture}, {d.Degraded, "decided alone"},
 		{d.Duplicate, "a repeat"}, {d.Expired, "too late"},
 	} {

@@ -36,6 +36,7 @@ type Decision struct {
 	Expired   bool `json:"expired,omitzero"`
 
 	Breached bool   `json:"breached,omitzero"`
+	Repeat   bool   `json:"repeat,omitzero"` // the password had been wrong within a day: it took nothing
 	UAClass  string `json:"ua_class,omitzero"`
 	Channel  string `json:"channel,omitzero"`
 
