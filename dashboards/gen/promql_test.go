@@ -15,9 +15,10 @@ import (
 const rateInterval = 71 * time.Second
 
 var (
-	grafanas = strings.NewReplacer("$__rate_interval", "71s", "$__interval", "73s", "$__range", "79s")
-	chosen   = regexp.MustCompile(`"\$(\w+)"`)
-	choiceOf = func(variable string) string { return "chosen " + variable }
+	legendLabel = regexp.MustCompile(`\{\{\s*(\w+)\s*\}\}`)
+	grafanas    = strings.NewReplacer("$__rate_interval", "71s", "$__interval", "73s", "$__range", "79s")
+	chosen      = regexp.MustCompile(`"\$(\w+)"`)
+	choiceOf    = func(variable string) string { return "chosen " + variable }
 )
 
 // parse is expr as Prometheus' own parser reads it.
@@ -55,4 +56,22 @@ func matcher(s *parser.VectorSelector, label string) *labels.Matcher {
 func matches(s *parser.VectorSelector, variable string) bool {
 	m := matcher(s, variable)
 	return m != nil && m.Type == labels.MatchRegexp && m.Value == choiceOf(variable)
+}
+
+// words are the values that a matcher names: of a regular expression its
+// alternatives, where that is all it is.
+func words(m *labels.Matcher) []string {
+	if m.Type == labels.MatchEqual || m.Type == labels.MatchNotEqual {
+		return []string{m.Value}
+	}
+	if strings.Contains(m.Value, "(") {
+		before, rest, _ := strings.Cut(m.Value, "(")
+		inside, after, _ := strings.Cut(rest, ")")
+		var list []string
+		for _, w := range strings.Split(inside, "|") {
+			list = append(list, before+w+after)
+		}
+		return list
+	}
+	return strings.Split(m.Value, "|")
 }
