@@ -82,7 +82,7 @@ func (e exported) breaches(d *doc) (list []string) {
 				complain("%s: %s is not of the type that its name says", q.where, s.Name)
 			}
 			for _, m := range s.LabelMatchers {
-				if m.Name != labels.MetricName && !slices.Contains(ofTarget, m.Name) {
+				if m.Name != model.MetricNameLabel && !slices.Contains(ofTarget, m.Name) {
 					known.breach(m, func(what string) { complain("%s: %s: %s", q.where, s.Name, what) })
 				}
 			}
