@@ -242,6 +242,8 @@ func (x *watch) Bin(b *detect.Bin) aggregate.Act {
 	return x.act(b)
 }
 
+func (x *watch) Open(int) []aggregate.Finding { return nil }
+
 func (x *watch) Status() aggregate.WatchStatus { return aggregate.WatchStatus{} }
 
 func (x *watch) State() []byte {

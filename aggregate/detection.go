@@ -69,6 +69,16 @@ func (w *Detection) Detector() *detect.Detector { return w.d }
 // See is Watch's.
 func (w *Detection) See(s *detect.Sight) { w.d.See(s) }
 
+// Open is Watch's.
+func (w *Detection) Open(most int) (list []Finding) {
+	for _, c := range w.d.Campaigns.Open(most) {
+		f := findingOf(w.c.Realm, &c)
+		f.Learning, f.DryRun = w.tally.is.Learning, w.c.DryRun
+		list = append(list, f)
+	}
+	return list
+}
+
 // State is Watch's.
 func (w *Detection) State() []byte { return w.d.Save() }
 

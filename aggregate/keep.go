@@ -130,6 +130,7 @@ func (r *reader) flushRealm(ctx context.Context, x *realm, parts int, watch bool
 	r.control(ctx, x, spaces, &t)
 	r.findings(ctx, x, &t)
 	r.ks(ctx, spaces, &t)
+	r.writeOverview(ctx, x)
 	if len(t.state) > 0 {
 		if err := r.put(ctx, keys.Learned(x.name, docWatch), t.state, watchKept); err != nil {
 			r.a.failed(opSave, err)

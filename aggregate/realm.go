@@ -33,6 +33,8 @@ type realm struct {
 
 	classer *classer
 	forgers *forgeries
+	seen    overview
+	shown   time.Time // when seen was written last
 	bins    bins
 	sizes   *sizes
 	loaded  int                   // how many of sizes' parts have been read
@@ -112,6 +114,7 @@ func (r *realm) take(e *Event, raw []byte, now int64, keep bool) {
 		r.sizes.signedIn(account, placeOf(ip), hourOf(at))
 		r.size(ip, now)
 	}
+	r.seen.see(e, at)
 	c := r.classer.class(e, at, account, ip)
 	if r.asn != nil && (c.counts || c.seen) {
 		c.sight.ASN = r.asn(ip.Addr())

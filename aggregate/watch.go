@@ -19,6 +19,8 @@ type Watch interface {
 	Bin(b *detect.Bin) Act
 	// Status is what it sees, as it is after the last bin.
 	Status() WatchStatus
+	// Open are the campaigns that go on, the latest sign first, at most so many.
+	Open(most int) []Finding
 	// State is all that a successor needs, as a document (keys.MaxDocument).
 	State() []byte
 }

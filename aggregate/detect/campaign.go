@@ -1,6 +1,7 @@
 package detect
 
 import (
+	"cmp"
 	"maps"
 	"net/netip"
 	"slices"
@@ -170,9 +171,7 @@ func (c *Campaigns) closeOldest() {
 func (c *Campaigns) Take() []Campaign {
 	list := make([]Campaign, 0, len(c.changed))
 	for _, k := range c.changed {
-		one := *k
-		one.Groups, one.Sample, one.Done = slices.Clone(k.Groups), slices.Clone(k.Sample), slices.Clone(k.Done)
-		list = append(list, one)
+		list = append(list, k.clone())
 	}
 	clear(c.changed)
 	slices.SortFunc(list, func(a, b Campaign) int {
@@ -182,6 +181,26 @@ func (c *Campaigns) Take() []Campaign {
 		return strings.Compare(a.ID, b.ID)
 	})
 	return list
+}
+
+// Open returns those that go on, the latest sign first, at most so many.
+func (c *Campaigns) Open(most int) []Campaign {
+	list := make([]*Campaign, 0, len(c.open))
+	for _, k := range c.open {
+		list = append(list, k)
+	}
+	slices.SortFunc(list, func(a, b *Campaign) int { return cmp.Or(cmp.Compare(b.Last, a.Last), cmp.Compare(a.ID, b.ID)) })
+	var open []Campaign
+	for _, k := range list[:min(most, len(list))] {
+		open = append(open, k.clone())
+	}
+	return open
+}
+
+func (k *Campaign) clone() Campaign {
+	one := *k
+	one.Groups, one.Sample, one.Done = slices.Clone(k.Groups), slices.Clone(k.Sample), slices.Clone(k.Done)
+	return one
 }
 
 // prefixes are the suspects among groups.
