@@ -38,6 +38,12 @@ func (l Limit) Back(old Limit, tokens, elapsed int64) int64 {
 	return mulDiv(units-elapsed*old.Count, l.Units(), old.Units(), false)
 }
 
+// whole is how many units so many tokens of an older limit are now, as a share of
+// its capacity, rounded down.
+func (l Limit) whole(old Limit, tokens int64) int64 {
+	return mulDiv(min(tokens, old.Capacity)*old.Period, l.Units(), old.Units(), false)
+}
+
 // elapsed returns the time since stamp and the stamp to store. Time never runs
 // backwards: a stamp in the future stays, and nothing has elapsed. One ahead
 // of now by more than longest (the longest time to full of the tier) cannot

@@ -99,8 +99,10 @@ func NewFallback(c FallbackConfig) *Fallback {
 
 // Take implements Store.
 func (f *Fallback) Take(ctx context.Context, a *Ask, ans *Answer) error {
-	at := f.at(first(a.Keys))
-	err := f.through(ctx, at, func() error { return f.takeShared(ctx, at, a, ans) })
+	at, err := f.at(first(a.Keys)), ErrOpen
+	if !a.Alone {
+		err = f.through(ctx, at, func() error { return f.takeShared(ctx, at, a, ans) })
+	}
 	if err == nil {
 		f.c.Local.mirror(a, ans, !f.debts.unpaid(a.Keys))
 		return nil

@@ -228,10 +228,10 @@ func settle(a *Ask, f *facts, now int64, ans *Answer) {
 		for i := range spec.Limits {
 			l, counted := a.Rules.Whole(t, i, &ans.InForce)
 			if counted {
-				if a.cost(t) > l.Capacity {
+				if a.cost(t) > l.Capacity*a.Rules.shardsOf(t) {
 					ans.Status = Impossible
 				}
-				l = l.Share(a.Rules.share)
+				l = l.Share(a.Rules.shareOf(t))
 			}
 			la := ans.add()
 			la.Tier, la.Index, la.Looked, la.Limit, la.counted = t, i, counted, l, counted

@@ -167,6 +167,15 @@ type PlanKeys struct{ prefix string }
 // PlanSpace returns the keys of the caller whose hash is a.
 func PlanSpace(a Account) PlanKeys { return PlanKeys{"gd:{plan/" + a.String() + "}:"} }
 
+// PlanShard returns the keys of the caller's sub-buckets in another slot; shard 0
+// is PlanSpace.
+func PlanShard(a Account, shard int) PlanKeys {
+	if shard == 0 {
+		return PlanSpace(a)
+	}
+	return PlanKeys{"gd:{plan/" + a.String() + "/" + strconv.Itoa(shard) + "}:"}
+}
+
 // Rule is the bucket of one rule.
 func (p PlanKeys) Rule(name string) string { return p.prefix + "rule:" + name }
 

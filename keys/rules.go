@@ -93,6 +93,7 @@ type Rules struct {
 	effects [4]Effect
 	pace    Pace
 	share   int64
+	shards  []int64 // of each tier; nil: 1
 	shape   uint32
 	wire    wire
 }
@@ -233,6 +234,31 @@ func (r *Rules) WithShare(n int64) *Rules {
 	return &c
 }
 
+// OfShards returns rules whose tiers are each one of so many sub-buckets
+// (Limit.Sub), at least 1: alone, an instance grants its share of all of them from
+// the one that it is asked for.
+func (r *Rules) OfShards(n []int64) *Rules {
+	c := *r
+	c.shards = n
+	return &c
+}
+
+// shardsOf is how many sub-buckets there are of tier t.
+func (r *Rules) shardsOf(t int) int64 {
+	if r.shards == nil {
+		return 1
+	}
+	return r.shards[t]
+}
+
+// shareOf is among how many instances the limits of tier t are shared.
+func (r *Rules) shareOf(t int) int64 {
+	if r.shards == nil {
+		return r.share
+	}
+	return ceilDiv(r.share, r.shards[t])
+}
+
 // Whole returns the limit before any share: what "cost above capacity" is
 // judged against.
 func (r *Rules) Whole(tier, limit int, f *InForce) (l Limit, counted bool) {
@@ -260,8 +286,8 @@ func (r *Rules) Whole(tier, limit int, f *InForce) (l Limit, counted bool) {
 // Limit returns the limit in force: Whole, at this instance's share.
 func (r *Rules) Limit(tier, limit int, f *InForce) (l Limit, counted bool) {
 	l, counted = r.Whole(tier, limit, f)
-	if counted && r.share > 1 {
-		l = l.Share(r.share)
+	if n := r.shareOf(tier); counted && n > 1 {
+		l = l.Share(n)
 	}
 	return l, counted
 }

@@ -23,6 +23,9 @@ type Settlement struct {
 	Costs []int64
 	// Stamp is the ask's time; from Expires on nothing is settled.
 	Stamp, Expires int64
+	// Whole: what is given back was held and never spent (LeaseAsk), so all of it is,
+	// refill or not: who held it could have spent it instead.
+	Whole bool
 	// MarkKey makes a settlement count once.
 	MarkKey string
 	// Local: the ask was answered by this instance's twin while the shared store
@@ -89,7 +92,11 @@ func (s *Settlement) adjust(f *facts, now int64, ans *Answer) {
 		case more > 0:
 			l.Left = max(l.Left-more*l.Limit.Period, 0)
 		case more < 0 && f.buckets[t].countedSince(s.Rules.tiers[t].Limits[0].id, s.Stamp):
-			l.Left = min(l.Left+l.Limit.Back(took.In, -more, max(now-s.Stamp, 0)), l.Limit.Units())
+			back := l.Limit.whole(took.In, -more)
+			if !s.Whole {
+				back = l.Limit.Back(took.In, -more, max(now-s.Stamp, 0))
+			}
+			l.Left = min(l.Left+back, l.Limit.Units())
 		}
 		ans.tiers[t].write = ans.tiers[t].write || l.Left != before
 	}

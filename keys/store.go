@@ -92,6 +92,9 @@ type Ask struct {
 	Proof   Proof
 	Request Request
 
+	// Alone: the shared store has just failed, so a Fallback does not ask it.
+	Alone bool
+
 	gone Rung // StoreGone, once the store is
 }
 

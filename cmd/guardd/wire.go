@@ -66,6 +66,7 @@ type store interface {
 	keys.Tallies
 	keys.Codes
 	keys.Settler
+	keys.Leaser
 }
 
 // openStore returns the embedded twin, or Redis with the twin behind it. It

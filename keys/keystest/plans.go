@@ -37,7 +37,7 @@ func PlanWalk(t *testing.T, seeds, steps int, subjects ...PlanNamed) {
 			w.run(steps)
 		})
 	}
-	for _, what := range []string{"let", "refused", "impossible", "looked", "replayed", "conflict", "charged more", "gave back", "settled twice", "settled late", "rules changed", "clock back", "leased", "leased less", "leased nothing"} {
+	for _, what := range []string{"let", "refused", "impossible", "looked", "replayed", "conflict", "charged more", "gave back", "settled twice", "settled late", "rules changed", "clock back", "leased", "leased less", "leased nothing", "gave all back"} {
 		if seen[what] < 20 && seeds*steps >= 10_000 && !t.Failed() {
 			t.Errorf("the walk met %q %d times: it no longer goes there", what, seen[what])
 		}
@@ -230,7 +230,8 @@ func statusName(s keys.Status) string {
 func (w *planWalker) settle() {
 	q := w.taken[max(len(w.taken)-1-w.d.IntN(3), 0)]
 	q.Now, q.Keys, q.Limits = w.now, w.names, w.limits
-	s := keys.Settlement{Now: q.Now, Rules: w.rules, Keys: w.names, Stamp: q.Stamp, Expires: q.Expires, MarkKey: w.names[0] + ":settled:" + q.Mark}
+	q.Whole = w.d.one(2)
+	s := keys.Settlement{Whole: q.Whole, Now: q.Now, Rules: w.rules, Keys: w.names, Stamp: q.Stamp, Expires: q.Expires, MarkKey: w.names[0] + ":settled:" + q.Mark}
 	for i := range w.names {
 		cost := q.Tokens[i]
 		switch w.d.IntN(4) {
@@ -252,7 +253,7 @@ func (w *planWalker) settle() {
 	want := w.truth.Settle(q)
 	for i := range before {
 		if want.Left[i] > before[i] {
-			w.seen["gave back"]++
+			w.seen[map[bool]string{true: "gave all back", false: "gave back"}[q.Whole]]++
 		}
 	}
 	for _, x := range w.subjects {

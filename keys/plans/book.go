@@ -20,6 +20,7 @@ type Book struct {
 	plans   map[string]*plan
 	keys    map[Digest]*owner
 
+	leases  bool // some rule is leased, or has sub-buckets
 	unknown bool // nobody knows yet what is in force
 
 	sets  sync.Map // what names it, as of setName: *set
@@ -51,6 +52,7 @@ type set struct {
 	gone   keys.Rung // least rung while the store is gone
 	strict *set      // those that are not Open, where some are; nil: none is left
 	open   bool      // some are Open
+	purse  *purse    // nil: each take is a call of the store
 }
 
 // setsKept bounds the compiled sets of a book: callers choose the combination.
@@ -70,6 +72,9 @@ func Compile(d *Definition, version string, last *Book) (*Book, Faults) {
 		b.addRule(d.Rules[i], fmt.Sprintf("rules[%d]", i), last, &faults)
 	}
 	b.keepAll(KindRule, d, last, &faults)
+	for _, x := range b.rules {
+		b.leases = b.leases || x.Lease != nil || x.shards() > 1
+	}
 	for i := range d.Plans {
 		b.addPlan(d.Plans[i], fmt.Sprintf("plans[%d]", i), last, &faults)
 	}
@@ -273,7 +278,7 @@ func compileSet(chosen []*bound) *set {
 	var strict []*bound
 	specs := make([]keys.TierSpec, len(chosen))
 	for i, x := range chosen {
-		specs[i] = keys.TierSpec{Tier: keys.TierPlan, Limits: []keys.LimitSpec{{Name: x.Name, Limit: x.limit, Steps: steps}}}
+		specs[i] = tierOf(x.Name, x.limit)
 		switch x.Failure {
 		case Closed:
 			s.gone = keys.Verify
@@ -286,10 +291,6 @@ func compileSet(chosen []*bound) *set {
 	if s.open && len(strict) > 0 {
 		s.strict = compileSet(strict)
 	}
-	rules, err := keys.NewRules(specs, [4]keys.Effect{}, keys.Pace{})
-	if err != nil {
-		panic(err) // every limit and name was checked by Compile
-	}
-	s.rules = rules
+	s.rules, s.purse = mustRules(specs), purseOf(chosen)
 	return s
 }

@@ -32,6 +32,14 @@ type Decision struct {
 	At      time.Time    // by the store's clock
 
 	held *reservation // what it took
+	own  reservation  // held, where it was leased
+}
+
+// reset makes it anew but for what can be used again.
+func (d *Decision) reset() {
+	limits, kept := d.Limits[:0], d.own.held[:0]
+	*d = Decision{Binding: -1, Limits: limits}
+	d.own.held = kept
 }
 
 // Reasons of decisions that no rule made.

@@ -31,6 +31,11 @@ type Settings struct {
 	// TTL is how long a slot lives unless it is renewed, as "1m": DefaultTTL, if
 	// not given.
 	TTL *string `yaml:"ttl,omitempty" json:"ttl,omitempty" kinds:"concurrency"`
+	// Lease has tokens leased in advance where a key is busy. Not given: never.
+	Lease *Lease `yaml:"lease,omitempty" json:"lease,omitempty" kinds:"rate"`
+	// Shards spreads each key's bucket over so many slots of a Redis Cluster, at most
+	// MaxShards. Not given, and 1: it is one.
+	Shards *int64 `yaml:"shards,omitempty" json:"shards,omitempty" kinds:"rate"`
 }
 
 // Bounds of a slot's life. The least leaves a holder time to renew; the most is

@@ -13,10 +13,14 @@ type reservation struct {
 	digest   Digest // of the key: its own numbers may have changed meanwhile
 	instance [8]byte
 	degraded bool
-	stamp    int64
-	cost     int64
-	route    string
-	held     []held
+	// leased: each rule's tokens came from a bucket of its own, at most a lease's life
+	// before; stamp is when the first of them was leased.
+	leased bool
+	stamp  int64
+	at     int64 // where leased: when it was decided
+	cost   int64
+	route  string
+	held   []held
 }
 
 // held is what was taken of one rule.
@@ -24,24 +28,30 @@ type held struct {
 	rule   string
 	tokens int64
 	in     keys.Limit
+	shard  int // where leased
+
+	lease  [16]byte // of this instance, while it lives
+	pocket *pocket
 }
 
 // encode packs v: at most 16 rules make some 2 KB.
 func (v *reservation) encode() []byte {
 	b := make([]byte, 0, 256)
 	b = append(append(append(b, v.id[:]...), v.digest[:]...), v.instance[:]...)
-	flag := byte(0)
-	if v.degraded {
-		flag = 1
-	}
-	b = append(b, flag)
+	b = append(b, flagOf(v.degraded)|flagOf(v.leased)<<1)
 	b = binary.AppendUvarint(b, uint64(v.stamp))
 	b = binary.AppendUvarint(b, uint64(v.cost))
 	b = appendText(b, v.route)
+	if v.leased {
+		b = binary.AppendUvarint(b, uint64(v.at))
+	}
 	for _, h := range v.held {
 		b = appendText(b, h.rule)
 		for _, n := range []int64{h.tokens, h.in.Capacity, h.in.Count, h.in.Period} {
 			b = binary.AppendUvarint(b, uint64(n))
+		}
+		if v.leased {
+			b = binary.AppendUvarint(b, uint64(h.shard))
 		}
 	}
 	return b
@@ -57,13 +67,20 @@ func decodeReservation(b []byte) (v *reservation, ok bool) {
 	if len(b) < head {
 		return nil, false
 	}
-	v = &reservation{id: [16]byte(b), digest: Digest(b[16:]), instance: [8]byte(b[48:]), degraded: b[56] == 1}
+	v = &reservation{id: [16]byte(b), digest: Digest(b[16:]), instance: [8]byte(b[48:]), degraded: b[56]&1 != 0, leased: b[56]&2 != 0}
 	r := reader{b: b[head:]}
 	v.stamp, v.cost, v.route = r.number(), r.number(), r.text()
-	for len(r.b) > 0 && !r.bad {
-		v.held = append(v.held, held{r.text(), r.number(), keys.Limit{Capacity: r.number(), Count: r.number(), Period: r.number()}})
+	if v.leased {
+		v.at = r.number()
 	}
-	return v, !r.bad && len(v.held) > 0 && len(v.held) <= MaxRules
+	for len(r.b) > 0 && !r.bad {
+		h := held{rule: r.text(), tokens: r.number(), in: keys.Limit{Capacity: r.number(), Count: r.number(), Period: r.number()}}
+		if v.leased {
+			h.shard = int(r.number())
+		}
+		v.held = append(v.held, h)
+	}
+	return v, !r.bad && b[56] < 4 && len(v.held) > 0 && len(v.held) <= MaxRules
 }
 
 type reader struct {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
+	"io"
 
 	"github.com/guardd/guardd/keys"
 )
@@ -68,13 +69,22 @@ func (t *Taker) Refund(ctx context.Context, d *Decision, status int) error {
 	if d.held == nil || status < 400 {
 		return nil
 	}
+	if d.held.leased && t.leases.refund(d, status) {
+		return nil
+	}
 	_, err := t.settle(ctx, d.held, d.held.cost, func(x *bound, _, took int64) int64 {
-		if x.Refund == RefundAll || x.Refund == RefundServer && status >= 500 {
+		if x.refunds(status) {
 			return 0
 		}
 		return took
 	})
 	return err
+}
+
+// refunds reports whether a request that was answered with status gets back what
+// it cost.
+func (r *Rule) refunds(status int) bool {
+	return r.Refund == RefundAll && status >= 400 || r.Refund == RefundServer && status >= 500
 }
 
 // settle corrects what v holds; costOf says, of each rule, its cost now, given
@@ -92,10 +102,45 @@ func (t *Taker) settle(ctx context.Context, v *reservation, cost int64, costOf f
 	if s == nil || len(s.bounds) != len(v.held) {
 		return nil, Faults{{"reservation", "rules_changed"}}
 	}
+	set, err := t.settlement(s, v, cost, costOf)
+	if err != nil {
+		return nil, err
+	}
+	var out keys.Settled
+	if v.leased || s.purse != nil && s.purse.sharded {
+		err = t.settleEach(ctx, s, v, set, &out)
+	} else {
+		err = t.c.Store.Settle(ctx, set, &out)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrStore, err)
+	}
+	res := settlementOf(s, set, &out, v.cost, cost)
+	if res.Settled && t.c.Evidence != nil {
+		deltas := make([]int64, len(v.held))
+		for i := range v.held {
+			deltas[i] = set.Costs[i] - v.held[i].tokens
+		}
+		t.c.Evidence.settled(t.c.Hash(v.digest), book.version, out.Now, res.Limits, deltas, res.Degraded)
+	}
+	return res, nil
+}
+
+// settlement is what v and its real cost come to, where all rules are in one slot.
+func (t *Taker) settlement(s *set, v *reservation, cost int64, costOf func(x *bound, cost, took int64) int64) (*keys.Settlement, error) {
+	if v.id == [16]byte{} { // leased: few are ever settled
+		if _, err := io.ReadFull(t.c.Rand, v.id[:]); err != nil {
+			return nil, fmt.Errorf("making an identity: %w", err)
+		}
+	}
+	from := v.stamp
+	if v.leased {
+		from = v.at
+	}
 	space := keys.PlanSpace(t.c.Hash(v.digest))
-	set := keys.Settlement{
-		Now: t.now(), Rules: s.rules, Stamp: v.stamp, Expires: v.stamp + ReservationExpiry.Microseconds(),
-		MarkKey: space.Settled(base64.RawURLEncoding.EncodeToString(v.id[:])),
+	set := &keys.Settlement{
+		Now: t.now(), Rules: s.rules, Stamp: v.stamp, Expires: from + ReservationExpiry.Microseconds(),
+		MarkKey: space.Settled(v.name()),
 		Local:   v.degraded && v.instance == t.c.Instance,
 	}
 	for i, x := range s.bounds {
@@ -112,19 +157,48 @@ func (t *Taker) settle(ctx context.Context, v *reservation, cost int64, costOf f
 		set.Took = append(set.Took, keys.TookMany{Tokens: h.tokens, In: h.in})
 		set.Costs = append(set.Costs, c)
 	}
-	var out keys.Settled
-	if err := t.c.Store.Settle(ctx, &set, &out); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrStore, err)
-	}
-	res := settlementOf(s, &set, &out, v.cost, cost)
-	if res.Settled && t.c.Evidence != nil {
-		deltas := make([]int64, len(v.held))
-		for i := range v.held {
-			deltas[i] = set.Costs[i] - v.held[i].tokens
+	return set, nil
+}
+
+// name is the reservation's in a mark.
+func (v *reservation) name() string { return base64.RawURLEncoding.EncodeToString(v.id[:]) }
+
+// settleEach settles rule by rule what is in several slots, each once.
+func (t *Taker) settleEach(ctx context.Context, s *set, v *reservation, all *keys.Settlement, out *keys.Settled) error {
+	*out = keys.Settled{Expired: true, Duplicate: true}
+	account := t.c.Hash(v.digest)
+	for i, x := range s.bounds {
+		shard := v.held[i].shard
+		if n := int(x.shards()); !v.leased {
+			shard = t.home % n // an outage's
+		} else if shard >= n {
+			shard = 0 // it has fewer now: what was taken is of no bucket any more
 		}
-		t.c.Evidence.settled(t.c.Hash(v.digest), book.version, out.Now, res.Limits, deltas, res.Degraded)
+		space := keys.PlanShard(account, shard)
+		one := *all
+		one.Rules, one.Keys, one.Took, one.Costs = s.alone(i), []string{space.Rule(x.Name)}, all.Took[i:i+1], all.Costs[i:i+1]
+		if over := one.Took[0].Tokens - one.Took[0].In.Capacity; over > 0 { // it came from several
+			one.Took = []keys.TookMany{{Tokens: one.Took[0].Tokens - over, In: one.Took[0].In}}
+			one.Costs = []int64{max(one.Costs[0]-over, 0)}
+		}
+		one.MarkKey = space.Settled(v.name() + ":" + x.Name)
+		var part keys.Settled
+		if err := t.c.Store.Settle(ctx, &one, &part); err != nil {
+			return err
+		}
+		out.Now, out.Expired, out.Duplicate = part.Now, out.Expired && part.Expired, out.Duplicate && part.Duplicate
+		out.Degraded = out.Degraded || part.Degraded
+		out.Limits = append(out.Limits, part.Limits...)
 	}
-	return res, nil
+	return nil
+}
+
+// alone are the rules of one bucket, or sub-bucket, of the set.
+func (s *set) alone(i int) *keys.Rules {
+	if s.purse != nil {
+		return s.purse.of[i].rules
+	}
+	return mustRules(s.rules.Tiers()[i : i+1])
 }
 
 func settlementOf(s *set, set *keys.Settlement, out *keys.Settled, estimate, cost int64) *Settlement {

@@ -109,6 +109,7 @@ func (r *Rule) check(at string, faults *Faults) (l keys.Limit) {
 	checkName(at+".name", r.Name, faults)
 	r.checkKind(at, faults)
 	l = r.checkNumbers(at, faults)
+	r.checkLease(at+".lease", faults)
 	choose(at+".counts", &r.Counts, faults, CountsCost, CountsRequests)
 	choose(at+".failure", &r.Failure, faults, Local, Open, Closed)
 	choose(at+".refund", &r.Refund, faults, RefundServer, RefundAll, RefundNone)
@@ -121,6 +122,7 @@ func (r *Rule) checkNumbers(at string, faults *Faults) (l keys.Limit) {
 		r.checkSlots(at, faults)
 	} else {
 		l = checkLimit(at, r.Capacity, r.Refill, faults)
+		r.checkShards(at, l, faults)
 	}
 	r.checkRoutes(at+".routes", l, faults)
 	return l

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -18,6 +19,7 @@ import (
 type Store interface {
 	keys.Store
 	keys.Settler
+	keys.Leaser
 }
 
 // Sealer makes a reservation something that only we can read and make. Open
@@ -51,6 +53,9 @@ type Taker struct {
 	c    Config
 	book atomic.Pointer[Book]
 	pool sync.Pool // *scratch
+
+	leases *leases
+	home   int // of the shards of a rule this instance's own, modulo how many
 }
 
 // scratch is what one take needs while it is under way.
@@ -64,7 +69,8 @@ func NewTaker(c Config) *Taker {
 	if c.Rand == nil {
 		c.Rand = rand.Reader
 	}
-	t := &Taker{c: c}
+	t := &Taker{c: c, home: int(binary.BigEndian.Uint32(c.Instance[:]) >> 1)}
+	t.leases = newLeases(t)
 	t.pool.New = func() any { return new(scratch) }
 	t.book.Store(&Book{})
 	return t
@@ -159,24 +165,31 @@ func (r *Request) check() error {
 
 // Take decides. Errors: Faults, ErrUnknownRule, ErrConflict, ErrStore.
 func (t *Taker) Take(ctx context.Context, r *Request) (*Decision, error) {
+	d := new(Decision)
+	if err := t.TakeInto(ctx, r, d); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// TakeInto is Take into a Decision that was used before, and of which nobody uses
+// anything any more: then a take that is decided by what is leased allocates
+// nothing. After an error d says nothing.
+func (t *Taker) TakeInto(ctx context.Context, r *Request, d *Decision) error {
 	if err := r.check(); err != nil {
-		return nil, err
+		return err
 	}
+	d.reset()
 	book := t.book.Load()
-	who, s, err := book.pick(r)
-	if err != nil {
-		return nil, err
+	done, err := false, error(nil)
+	if book.leases {
+		done, err = t.leases.take(ctx, book, r, d)
 	}
-	d := &Decision{Version: book.version, Key: t.c.Hash(r.key())}
-	switch {
-	case who != nil && who.State == Suspended:
-		d.Reason = ReasonSuspended
-	case s == nil:
-		d.Allowed, d.Reason = true, ReasonUncounted
-	default:
-		if err := t.decide(ctx, r, s, d); err != nil {
-			return nil, err
-		}
+	if !done {
+		err = t.ask(ctx, book, r, d)
+	}
+	if err != nil {
+		return err
 	}
 	if t.c.Recorder != nil {
 		t.c.Recorder(r, d)
@@ -184,17 +197,37 @@ func (t *Taker) Take(ctx context.Context, r *Request) (*Decision, error) {
 	if t.c.Evidence != nil {
 		t.c.Evidence.Record(r, d)
 	}
-	return d, nil
+	return nil
 }
 
-func (t *Taker) decide(ctx context.Context, r *Request, s *set, d *Decision) error {
-	kept := t.pool.Get().(*scratch)
-	defer t.pool.Put(kept)
-	ask, ans := &kept.ask, &kept.ans
-	costs, err := t.ask(r, s, d.Key, ask)
+// ask decides by a call of the store, where it needs one.
+func (t *Taker) ask(ctx context.Context, book *Book, r *Request, d *Decision) error {
+	who, s, err := book.pick(r)
 	if err != nil {
 		return err
 	}
+	d.Version, d.Key = book.version, t.c.Hash(r.key())
+	switch {
+	case who != nil && who.State == Suspended:
+		d.Reason = ReasonSuspended
+	case s == nil:
+		d.Allowed, d.Reason = true, ReasonUncounted
+	default:
+		return t.decide(ctx, r, s, d, false)
+	}
+	return nil
+}
+
+// decide asks the store; alone: which has just failed.
+func (t *Taker) decide(ctx context.Context, r *Request, s *set, d *Decision, alone bool) error {
+	kept := t.pool.Get().(*scratch)
+	defer t.pool.Put(kept)
+	ask, ans := &kept.ask, &kept.ans
+	costs, err := t.askOf(r, s, d.Key, ask)
+	if err != nil {
+		return err
+	}
+	ask.Alone = alone
 	if err := t.c.Store.Take(ctx, ask, ans); err != nil {
 		return fmt.Errorf("%w: %w", ErrStore, err)
 	}
@@ -210,7 +243,7 @@ func (t *Taker) decide(ctx context.Context, r *Request, s *set, d *Decision) err
 			d.Allowed, d.RetryAfter = true, 0
 			return nil
 		}
-		return t.decide(ctx, r, s.strict, d) // the others still count
+		return t.decide(ctx, r, s.strict, d, alone) // the others still count
 	}
 	if ans.Taken {
 		d.held = t.held(r, s, costs, ans)
@@ -228,13 +261,19 @@ func (t *Taker) now() int64 {
 	return 0
 }
 
-// ask fills ask. What it points to is made anew: a store may keep it.
-func (t *Taker) ask(r *Request, s *set, key keys.Account, ask *keys.Ask) (costs []int64, err error) {
+// askOf fills ask. What it points to is made anew: a store may keep it.
+func (t *Taker) askOf(r *Request, s *set, key keys.Account, ask *keys.Ask) (costs []int64, err error) {
 	space := keys.PlanSpace(key)
 	*ask = keys.Ask{Now: t.now(), Rules: s.rules, Keys: make([]string, len(s.bounds)), StoreGone: s.gone}
+	if s.purse != nil {
+		ask.Rules = s.purse.alone
+	}
 	costs = make([]int64, len(s.bounds))
 	for i, x := range s.bounds {
 		ask.Keys[i] = space.Rule(x.Name)
+		if n := int(x.shards()); n > 1 { // while the store is gone: this instance's own
+			ask.Keys[i] = keys.PlanShard(key, t.home%n).Rule(x.Name)
+		}
 		if r.Cost > 0 { // a look takes nothing, not even where requests count
 			costs[i] = x.Cost(r.Route, r.Cost)
 			ask.Cost = max(ask.Cost, costs[i])

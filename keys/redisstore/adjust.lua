@@ -10,7 +10,12 @@ if not expired and not done then
       local cost = more < units / period and more * period or units
       left = left > cost and left - cost or 0
     elseif more < 0 and r[p + 6] > 0 and (own and own[q] or r[p + 6]) >= stamp then
-      left = left + arithmetic().stillCosts(units, r[q + 1], took[x + 2], took[x + 3], took[x + 4], now > stamp and now - stamp or 0, -more)
+      if whole == 1 then
+        local most = took[x + 2] * took[x + 4]
+        left = left + arithmetic().mulDiv(-more < took[x + 2] and -more * took[x + 4] or most, units, most, false)
+      else
+        left = left + arithmetic().stillCosts(units, r[q + 1], took[x + 2], took[x + 3], took[x + 4], now > stamp and now - stamp or 0, -more)
+      end
       if left > units then left = units end
     end
     if left ~= r[o + 1] then r[o + 1], r[p + 2] = left, 1 end

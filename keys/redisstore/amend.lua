@@ -3,7 +3,7 @@
 -- the rules, 4 five doubles a tier: tokens taken, tokens it costs after all, and
 -- the limit it was taken of, capacity, count, period.
 
-local now, deadline, stamp, expires = sunpack('<dddd', ARGV[1])
+local now, deadline, stamp, expires, whole = sunpack('<ddddd', ARGV[1])
 local first, iState, iK1, iK2 = 2, 0, 0, 0
 
 if now == 0 then

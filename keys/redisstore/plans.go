@@ -26,7 +26,7 @@ func (s *Store) Settle(ctx context.Context, a *keys.Settlement, out *keys.Settle
 	}
 	r, now, err := s.ask(ctx, amendScript, "settle", a.Now, a.Deadline, a.Keys[0], func(until int64) call {
 		c := call{keys: append([]string{a.MarkKey}, a.Keys...)}
-		c.number(a.Now, until, a.Stamp, a.Expires)
+		c.number(a.Now, until, a.Stamp, a.Expires, int64(flag(a.Whole)))
 		return c
 	}, rules, format, took.head)
 	if err != nil {

@@ -134,6 +134,7 @@ type PlanSettle struct {
 	Limits              []Limit // in force now
 	Tokens, Costs       []int64
 	In                  []Limit // as they were
+	Whole               bool    // give back all, whatever refill has repaid
 	Mark                string
 }
 
@@ -161,7 +162,12 @@ func (p *Plans) Settle(s PlanSettle) (out PlanSettled) {
 			if b.spent.Cmp(b.units) > 0 {
 				b.spent = b.units
 			}
-		case more < 0 && old != nil && old.stamp >= s.Stamp && s.In[i].toFull().Cmp(s.Limits[i].toFull()) == 0:
+		case more < 0 && s.Whole && old != nil && old.stamp >= s.Stamp:
+			b.spent = new(big.Int).Sub(b.spent, unrepaid(s.In[i], s.Limits[i], min(-more, s.In[i].Capacity), 0))
+			if b.spent.Sign() < 0 {
+				b.spent = new(big.Int)
+			}
+		case more < 0 && !s.Whole && old != nil && old.stamp >= s.Stamp && s.In[i].toFull().Cmp(s.Limits[i].toFull()) == 0:
 			b.spent = new(big.Int).Sub(b.spent, unrepaid(s.In[i], s.Limits[i], -more, max(s.Now-s.Stamp, 0)))
 			if b.spent.Sign() < 0 {
 				b.spent = new(big.Int)
