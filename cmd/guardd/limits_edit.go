@@ -74,6 +74,8 @@ func (r *rowFlags) define(fs *flag.FlagSet) {
 	add(plans.KindRule, "failure", "without the shared store: `local`, open or closed", into(&r.rule.Failure))
 	add(plans.KindRule, "refund", "after which answers the middleware gives back: `server`, all or none", into(&r.rule.Refund))
 	add(plans.KindRule, "ttl", "concurrency: how long a slot lives unless it is renewed, as `1m`", into(&r.rule.TTL))
+	add(plans.KindRule, "lease", "rate: take tokens in advance of a key that asks more often a second than this, as `above=N,most=N,for=TIME`; none: never", r.setLease)
+	add(plans.KindRule, "shards", "rate: over how many `slots` of a Redis Cluster each key's bucket is spread", func(v string) (err error) { r.rule.Shards, err = whole(v); return err })
 	add(plans.KindPlan, "rule", "`name` of a rule; repeat for more, they replace the plan's", func(v string) error {
 		r.plan.Rules = append(r.plan.Rules, v)
 		return nil
@@ -102,6 +104,12 @@ func whole(v string) (*int64, error) {
 		return nil, fmt.Errorf("must be a whole number, not %q", v)
 	}
 	return &n, nil
+}
+
+func (r *rowFlags) setLease(v string) error {
+	l, err := plans.ParseLease(v)
+	r.rule.Lease = &l
+	return err
 }
 
 // none stands for an empty table.
