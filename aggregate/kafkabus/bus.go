@@ -23,11 +23,12 @@ type Bus struct {
 	writer    *kafka.Writer
 	// turns holds a token for each topic, and one for making the topics: who has
 	// it writes.
-	turns  map[aggregate.Topic]chan struct{}
-	making chan struct{}
-	made   atomic.Bool  // the topics have been seen
-	room   atomic.Int64 // bytes that brokers take at once
-	stats  stats
+	turns    map[aggregate.Topic]chan struct{}
+	making   chan struct{}
+	made     atomic.Bool  // the topics have been seen
+	madeMore atomic.Bool  // and Config.More
+	room     atomic.Int64 // bytes that brokers take at once
+	stats    stats
 	// leaving are readers and groups that are done with, and still hanging up.
 	leaving sync.WaitGroup
 }
@@ -48,7 +49,7 @@ func Open(c Config) (*Bus, error) {
 	}
 	b := &Bus{c: c, turns: map[aggregate.Topic]chan struct{}{}, making: make(chan struct{}, 1)}
 	var names []string
-	for _, t := range aggregate.Topics {
+	for _, t := range slices.Concat(aggregate.Topics, c.More) {
 		b.turns[t] = make(chan struct{}, 1)
 		names = append(names, b.name(t))
 	}
@@ -84,7 +85,7 @@ func dialBounded(d *net.Dialer, most time.Duration) func(context.Context, string
 func (b *Bus) name(t aggregate.Topic) string { return b.c.Prefix + string(t) }
 
 func (b *Bus) known(t aggregate.Topic) error {
-	if !slices.Contains(aggregate.Topics, t) {
+	if !slices.Contains(aggregate.Topics, t) && !slices.Contains(b.c.More, t) {
 		return fmt.Errorf("there is no topic %q", t)
 	}
 	return nil

@@ -13,6 +13,8 @@ import (
 	"github.com/segmentio/kafka-go/sasl"
 	"github.com/segmentio/kafka-go/sasl/plain"
 	"github.com/segmentio/kafka-go/sasl/scram"
+
+	"github.com/guardd/guardd/aggregate"
 )
 
 // Config says where Kafka is and how its topics are made.
@@ -31,6 +33,9 @@ type Config struct {
 	// one), and how many copies all get (0: what the brokers do by default). A
 	// topic that is there stays as it is.
 	Partitions, Replication int
+	// More are topics that are published to beside aggregate.Topics, of one partition
+	// each.
+	More []aggregate.Topic
 	// ClientID is by what name the brokers log and limit this client.
 	ClientID string
 

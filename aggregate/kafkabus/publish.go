@@ -126,15 +126,16 @@ func sizeOf(msgs []kafka.Message) (n int) {
 // that was just made, or moves, brokers do not all know at once.
 func (b *Bus) writeBatch(ctx context.Context, topic aggregate.Topic, msgs []kafka.Message) error {
 	for pause := settlePause; ; pause = min(2*pause, b.c.times.pause) {
-		if err := b.Check(ctx); err != nil {
+		made, err := b.checkFor(ctx, topic)
+		if err != nil {
 			return err
 		}
-		err := b.writeOnce(ctx, topic, msgs)
+		err = b.writeOnce(ctx, topic, msgs)
 		if !homeless(err) {
 			return first(err)
 		}
 		if errors.Is(first(err), kafka.UnknownTopicOrPartition) {
-			b.made.Store(false)
+			made.Store(false)
 		}
 		if !sleep(ctx, pause) {
 			return first(err)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/segmentio/kafka-go"
@@ -15,8 +17,19 @@ import (
 // error says which is missing and why it could not be made, or that no broker
 // answers. Publish and Consume do the same by themselves until it has worked
 // once; a program that is starting asks for the sake of its log.
-func (b *Bus) Check(ctx context.Context) error {
-	if b.made.Load() {
+func (b *Bus) Check(ctx context.Context) error { return b.check(ctx, &b.made, aggregate.Topics) }
+
+// checkFor is Check for a topic: one of Config.More that cannot be made must not keep events
+// from being published.
+func (b *Bus) checkFor(ctx context.Context, topic aggregate.Topic) (made *atomic.Bool, err error) {
+	if slices.Contains(aggregate.Topics, topic) {
+		return &b.made, b.Check(ctx)
+	}
+	return &b.madeMore, b.check(ctx, &b.madeMore, b.c.More)
+}
+
+func (b *Bus) check(ctx context.Context, made *atomic.Bool, topics []aggregate.Topic) error {
+	if made.Load() {
 		return nil
 	}
 	select {
@@ -25,23 +38,23 @@ func (b *Bus) Check(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	if b.made.Load() {
+	if made.Load() {
 		return nil
 	}
-	if err := b.make(ctx); err != nil {
+	if err := b.make(ctx, topics); err != nil {
 		if ctx.Err() == nil {
 			b.fail(opTopics, err)
 		}
 		return err
 	}
-	b.made.Store(true)
+	made.Store(true)
 	return nil
 }
 
 // make makes the topics that are missing until none is.
-func (b *Bus) make(ctx context.Context) error {
+func (b *Bus) make(ctx context.Context, topics []aggregate.Topic) error {
 	for created := false; ; created = true {
-		partitions, missing, err := b.there(ctx)
+		partitions, missing, err := b.there(ctx, topics)
 		switch {
 		case err != nil:
 			return err
@@ -65,9 +78,9 @@ func (b *Bus) make(ctx context.Context) error {
 
 // there counts the partitions of the topics that are there, as far as the library
 // knows, and lists those that are not.
-func (b *Bus) there(ctx context.Context) (partitions map[aggregate.Topic]int, missing []aggregate.Topic, err error) {
+func (b *Bus) there(ctx context.Context, topics []aggregate.Topic) (partitions map[aggregate.Topic]int, missing []aggregate.Topic, err error) {
 	var names []string
-	for _, t := range aggregate.Topics {
+	for _, t := range topics {
 		names = append(names, b.name(t))
 	}
 	r, err := b.client.Metadata(ctx, &kafka.MetadataRequest{Topics: names})
@@ -76,7 +89,7 @@ func (b *Bus) there(ctx context.Context) (partitions map[aggregate.Topic]int, mi
 	}
 	partitions = map[aggregate.Topic]int{}
 	var bad []error
-	for i, t := range aggregate.Topics {
+	for i, t := range topics {
 		switch err := r.Topics[i].Error; {
 		case errors.Is(err, kafka.UnknownTopicOrPartition):
 			missing = append(missing, t)
