@@ -19,7 +19,7 @@ type cefWriter struct {
 
 func appendCEF(b []byte, r *Record, p Producer) []byte {
 	w := &cefWriter{b: append(b, "CEF:0"...)}
-	for _, s := range []string{"guardd", "guardd", p.Version, r.signature(), r.title(), strconv.Itoa(r.Severity.cef())} {
+	for _, s := range []string{"guardd", "guardd", p.Version, r.signature(), r.Title(), strconv.Itoa(r.Severity.cef())} {
 		w.b = append(w.b, '|')
 		w.header(s)
 	}
@@ -34,7 +34,7 @@ func appendCEF(b []byte, r *Record, p Producer) []byte {
 	} else {
 		w.decision(r)
 	}
-	w.field("msg", cut(r.message(), 1023))
+	w.field("msg", cut(r.Message(), 1023))
 	return w.b
 }
 

@@ -99,7 +99,7 @@ type ecsTechnique struct {
 
 func ecs(r *Record, p Producer) *ecsRecord {
 	d := &ecsRecord{
-		Timestamp: r.Time, Message: r.message(), ECS: ecsVersioned{ecsVersion},
+		Timestamp: r.Time, Message: r.Message(), ECS: ecsVersioned{ecsVersion},
 		Event:    ecsEvent{ID: r.ID, Action: r.signature(), Module: "guardd", Provider: "guardd", Severity: r.Severity},
 		Observer: ecsObserver{Vendor: "guardd", Product: "guardd", Type: "authentication-guard", Version: p.Version, Hostname: p.Host},
 		Guardd:   own(r),

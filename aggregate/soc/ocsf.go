@@ -148,7 +148,7 @@ const (
 
 func ocsf(r *Record, p Producer) *ocsfRecord {
 	o := &ocsfRecord{
-		SeverityID: r.Severity, Severity: r.Severity.caption(), Message: r.message(),
+		SeverityID: r.Severity, Severity: r.Severity.caption(), Message: r.Message(),
 		Metadata: ocsfMetadata{Version: ocsfVersion, Product: ocsfProduct{"guardd", "guardd", p.Version}, UID: r.ID,
 			TenantUID: r.Realm, EventCode: r.signature()},
 	}

@@ -35,7 +35,7 @@ func (o *ocsfRecord) finding(r *Record) {
 		o.ConfidenceID, o.Confidence = 1, "Low"
 	}
 	o.Info = &ocsfFinding{
-		UID: f.Realm + "/" + f.ID, Title: r.title(), Desc: f.Reason, Types: []string{f.What},
+		UID: f.Realm + "/" + f.ID, Title: r.Title(), Desc: f.Reason, Types: []string{f.What},
 		Analytic: ocsfAnalytic{UID: f.What, Name: k.title, TypeID: k.analytic, Type: k.analytic.caption()},
 		Created:  ms(f.Start), FirstSeen: ms(f.Start), LastSeen: ms(r.Time), Modified: ms(r.Time),
 	}

@@ -21,7 +21,7 @@ type ownHead struct {
 }
 
 func own(r *Record) *ownRecord {
-	h := ownHead{ID: r.ID, Severity: r.Severity.String(), Message: r.message(), Names: r.Names}
+	h := ownHead{ID: r.ID, Severity: r.Severity.String(), Message: r.Message(), Names: r.Names}
 	if r.Change != 0 {
 		h.Change = r.Change.String()
 	}

@@ -154,7 +154,8 @@ func (r *Record) signature() string {
 	return "attempt_" + answered(r.Event)
 }
 
-func (r *Record) title() string {
+// Title says what it is, in a few words.
+func (r *Record) Title() string {
 	switch {
 	case r.Finding != nil:
 		return kindOf(r.Finding.What).title
@@ -164,10 +165,10 @@ func (r *Record) title() string {
 	return "A login was answered: " + answered(r.Event)
 }
 
-// message says it to whoever reads one line.
-func (r *Record) message() string {
+// Message says it to whoever reads one line.
+func (r *Record) Message() string {
 	if f := r.Finding; f != nil {
-		s := r.title()
+		s := r.Title()
 		switch r.Change {
 		case Updated:
 			s += ", goes on"
@@ -185,7 +186,7 @@ func (r *Record) message() string {
 		return s
 	}
 	e := r.Event
-	s := r.title()
+	s := r.Title()
 	if len(e.Reasons) > 0 {
 		s += " (" + strings.Join(e.Reasons, ", ") + ")"
 	}

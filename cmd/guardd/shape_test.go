@@ -80,6 +80,8 @@ var layers = []layer{
 		"says what was found in the words of others: what brings it there is in sink"},
 	{"aggregate/soc/sink", []string{"aggregate", "aggregate/soc", "escalation/delivery/hook"}, []string{"net/http"},
 		"speaks to files, syslog servers, webhooks and Alertmanager, so that soc need not"},
+	{"aggregate/soc/soctest", []string{"keys/keystest/daemon"}, []string{"net/http"},
+		"starts servers for tests; it knows nothing of guardd"},
 	{"aggregate/aggregatetest", []string{"aggregate", "keys"}, []string{"github.com/google/go-cmp"},
 		"the suite is for whoever writes a Bus: it knows the contract and no implementation"},
 	{"aggregate/kafkabus", []string{"aggregate"}, []string{"github.com/segmentio/kafka-go"},
