@@ -24,7 +24,7 @@ demo: need-go ## a shop login behind guardd, to try and to attack, on http://127
 build: need-go ## build bin/guardd
 	$(GO) build -trimpath -o bin/guardd ./cmd/guardd
 
-test: need-go need-redis need-postgres need-chromium need-npm need-prometheus ## run every test, those against a real redis-server, PostgreSQL and browser too
+test: need-go need-redis need-postgres need-chromium need-npm need-prometheus need-soc ## run every test, those against a real redis-server, PostgreSQL and browser too
 	$(GO) test ./...
 	cd bench && $(GO) test -mod=mod ./...
 	cd dashboards/gen && $(GO) test -mod=mod ./...
@@ -34,7 +34,7 @@ test-kafka: need-go need-kafka ## the tests of events against a real Apache Kafk
 	$(GO) test -v -p 1 -count=1 -timeout 30m ./aggregate/kafkabus/... && \
 	$(GO) test -v -count=1 -timeout 10m -run Kafka ./cmd/guardd
 
-race: need-go need-cc need-redis need-postgres need-chromium need-npm ## the same under the race detector
+race: need-go need-cc need-redis need-postgres need-chromium need-npm need-soc ## the same under the race detector
 	$(GO) test -race -timeout 30m ./...
 
 fuzz: need-go ## each fuzz target for FUZZTIME (20s)
@@ -59,6 +59,6 @@ lint: need-go ## formatting, vet, staticcheck, a tidy go.mod
 fmt: need-go ## format the code
 	gofmt -w .
 
-.PHONY: need-go need-redis need-postgres need-chromium need-npm need-prometheus need-cc need-kafka
-need-go need-redis need-postgres need-chromium need-npm need-prometheus need-cc need-kafka: need-%:
+.PHONY: need-go need-redis need-postgres need-chromium need-npm need-prometheus need-soc need-cc need-kafka
+need-go need-redis need-postgres need-chromium need-npm need-prometheus need-soc need-cc need-kafka: need-%:
 	@GO=$(GO) scripts/need.sh $*

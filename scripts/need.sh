@@ -1,5 +1,5 @@
 #!/bin/sh
-# need.sh go|redis|postgres|chromium|npm|prometheus|cc|kafka: make sure that a tool is there. Where apt-get can be used
+# need.sh go|redis|postgres|chromium|npm|prometheus|soc|cc|kafka: make sure that a tool is there. Where apt-get can be used
 # (Debian, as root) it is installed; elsewhere the command to type is printed.
 set -eu
 
@@ -47,6 +47,12 @@ chromium)
 prometheus)
 	command -v prometheus >/dev/null && command -v promtool >/dev/null || install prometheus prometheus
 	;;
+soc)
+	# Debian keeps rsyslogd in /usr/sbin, which is in root's PATH only.
+	command -v rsyslogd >/dev/null || [ -x /usr/sbin/rsyslogd ] || install rsyslog rsyslog
+	ls /usr/lib/*/rsyslog/lmnsd_gtls.so >/dev/null 2>&1 || ! command -v apt-get >/dev/null || install rsyslog-gnutls rsyslog
+	command -v prometheus-alertmanager >/dev/null || command -v alertmanager >/dev/null || install prometheus-alertmanager alertmanager
+	;;
 npm)
 	command -v npm >/dev/null || install npm node
 	;;
@@ -63,7 +69,7 @@ kafka)
 	fi
 	;;
 *)
-	echo "usage: need.sh go|redis|postgres|chromium|npm|prometheus|cc|kafka" >&2
+	echo "usage: need.sh go|redis|postgres|chromium|npm|prometheus|soc|cc|kafka" >&2
 	exit 2
 	;;
 esac
