@@ -8,6 +8,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"fmt"
+	"slices"
 	"sync"
 
 	"golang.org/x/crypto/chacha20poly1305"
@@ -72,6 +73,16 @@ func NewSecrets(lines [][]byte) (*Secrets, error) {
 		s.only = nil
 	}
 	return s, nil
+}
+
+// Equal reports whether both are of the same lines in the same order. nil is
+// equal to nil only.
+func (s *Secrets) Equal(o *Secrets) bool {
+	if s == nil || o == nil {
+		return s == o
+	}
+	// Key ids are derived from the lines; keys hold what cannot be compared.
+	return slices.EqualFunc(s.seals, o.seals, func(a, b secret) bool { return a.id == b.id })
 }
 
 // GenerateSecrets makes one random secret, for a process that was given none:

@@ -57,8 +57,8 @@ type config struct {
 	Aggregate bool          `yaml:"aggregate"`
 	Detection detectionMode `yaml:"detection"`
 	// ASNFile is of who announces which address; none: nobody knows.
-	ASNFile string `yaml:"asn_file"`
-	Recents   recentsConfig `yaml:"recents"`
+	ASNFile string        `yaml:"asn_file"`
+	Recents recentsConfig `yaml:"recents"`
 
 	Policy string                       `yaml:"policy"`
 	Realms map[string]*escalation.Realm `yaml:"realms"`
@@ -287,7 +287,7 @@ func (c *config) differs(b *config) (names []string) {
 			names = append(names, name)
 		}
 	}
-	if !slices.Contains(names, "secret_file") && !reflect.DeepEqual(c.secrets, b.secrets) {
+	if !slices.Contains(names, "secret_file") && !c.secrets.Equal(b.secrets) {
 		names = append(names, "secret_file") // the same file, other lines
 	}
 	return names

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -224,6 +225,29 @@ func TestSecretFileThatIsSomethingElseIsRefused(t *testing.T) {
 		if _, err := loadWith(t, "", nil, "--secret-file", writeFile(t, name, text)); err == nil || !strings.Contains(err.Error(), "secret_file: ") {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// What is not changed must not be named at a reload: who reads that a restart is
+// due looks for what changed, or learns not to read it.
+func TestAConfigurationThatIsReadAgainDiffersInNothing(t *testing.T) {
+	file := writeFile(t, "guardd.secret", strings.Repeat("s3cret", 6)+"\n")
+	load := func() *config {
+		c, err := loadWith(t, "", nil, "--secret-file", file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	was := load()
+	if names := was.differs(load()); len(names) > 0 {
+		t.Errorf("nothing has changed, and named are %q", names)
+	}
+	if err := os.WriteFile(file, []byte(strings.Repeat("another", 6)+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if names := was.differs(load()); !slices.Equal(names, []string{"secret_file"}) {
+		t.Errorf("another secret, and named are %q", names)
 	}
 }
 
