@@ -56,6 +56,7 @@ type booked struct {
 	attempt string
 	lifted  bool // over the last rung
 	back    bool
+	told    bool // a retry: it is reported as what it was
 }
 
 type book struct {
@@ -66,6 +67,11 @@ type book struct {
 	seen    int64 // the latest time of an answer
 	asked   int   // request ids
 	reached bool  // the limit, by as many guesses as there may be
+
+	right string          // the password in force, if it is one of the old ones
+	told  bool            // a revocation said so when it became that
+	wrong map[string]bool // what was ever said to be
+	free  int
 }
 
 // try makes one guess, by whatever proof it takes.
@@ -75,10 +81,45 @@ func (b *book) try(m move, a Attempt) *Verdict {
 		a.Proof = b.solved(m.at, v.Challenge.Token, map[Action]keys.Rung{ActionDelay: keys.Verify, ActionCaptcha: keys.Captcha, ActionVerify: keys.Verify}[v.Action])
 		v = b.check(m.at, a)
 	}
-	if v.Proceed {
+	if v.Proceed && !v.Repeat {
 		b.enter(v)
 	}
 	return v
+}
+
+// retry is an attempt with one of a few passwords, as an application makes it that
+// has an old one, or an adversary who hopes that it will be changed to one that was
+// wrong. It may be free only if that has been said of it, and never when it has
+// become right since and somebody has told.
+func (b *book) retry(m move, a Attempt, password string) {
+	a.PasswordTag = tagFor(password)
+	v := b.try(m, a)
+	if !v.Proceed {
+		return
+	}
+	if v.Repeat {
+		b.free++
+		if !b.wrong[password] {
+			b.fail("A FREE GUESS at %s: nobody has said that it is wrong", password)
+		}
+		if password == b.right && b.told && !v.Degraded { // an instance that is alone may not have heard
+			b.fail("A FREE GUESS at %s, which is right", password)
+		}
+	}
+	outcome := "failure"
+	if password == b.right {
+		outcome = "second_factor_pending"
+	} else {
+		b.wrong[password] = true
+	}
+	r, err := b.guards[(m.at+1)%instances].Report(context.Background(), &Report{Attempt: v.Attempt, Account: owner, Outcome: outcome}, nil)
+	if err != nil {
+		b.fail("reporting %s: %v", outcome, err)
+	}
+	if g := b.byID[v.AttemptID]; g != nil {
+		g.back = g.back || r.Recorded && password == b.right
+		g.told = true
+	}
 }
 
 func (b *book) enter(v *Verdict) {
@@ -99,6 +140,9 @@ func (b *book) tell(m move, outcome string) {
 		return
 	}
 	g := b.guesses[m.place*7%len(b.guesses)]
+	if g.told {
+		return // what is said of a retry is true
+	}
 	r, err := b.guards[m.at].Report(context.Background(), &Report{Attempt: g.attempt, Account: owner, Outcome: outcome}, nil)
 	if err != nil {
 		b.fail("reporting %s: %v", outcome, err)
@@ -146,7 +190,13 @@ const (
 	bkRefuse = "a guess without a proof, twice"
 	bkForget = "a guess and its success, twice"
 	bkReload = "instance $at reloads policy $n"
+	bkRetry  = "$n attempts from $place with old passwords"
+	bkChange = "the password becomes the old one $n, and instance $at is told"
+	bkSwap   = "the password becomes the old one $n, and nobody is told"
 )
+
+// oldOf is one of a few passwords.
+func oldOf(n int) string { return fmt.Sprint("old ", n%4) }
 
 var outcomes = []string{"success", "failure", "unknown_account", "second_factor_pending", "denied_by_policy", "not_checked", "abandoned"}
 
@@ -213,7 +263,17 @@ func (b *book) act(m move) {
 		if b.firm != was {
 			b.outages++
 		}
+	case bkRetry:
+		for i := range m.n {
+			b.retry(m, a, oldOf(m.place+i/2))
+		}
+	case bkChange, bkSwap:
+		b.right, b.told = oldOf(m.n), false
+		if m.kind == bkChange {
+			b.told = b.guards[m.at].Revoke(context.Background(), DefaultRealm, owner) == nil
+		}
 	case mvPass, mvClock:
+		b.told = b.told && m.wait > 0 // by a clock that steps back nothing is later than what was
 		b.do(m)
 	}
 }
@@ -225,17 +285,17 @@ func (b *book) tellLast(m move) {
 }
 
 func TestPromisesOfTheBookOverHistories(t *testing.T) {
-	kinds := []string{bkGuess, bkGuess, bkGuess, bkGuess, bkRepeat, bkTell, bkTell, bkRefuse, bkForget, bkReload, mvPass, mvPass, mvStore, mvClock}
+	kinds := []string{bkGuess, bkGuess, bkGuess, bkGuess, bkRepeat, bkTell, bkTell, bkRefuse, bkForget, bkReload, bkRetry, bkRetry, bkRetry, bkChange, bkSwap, mvPass, mvPass, mvStore, mvClock}
 	for _, store := range lockoutStores {
 		if store.marks == 1 {
 			continue // gives nothing back, and shares counts
 		}
 		t.Run(store.name, func(t *testing.T) {
 			open := store.open(t)
-			reached := 0
+			reached, free := 0, 0
 			check := func(t *rapid.T) {
 				all := rapid.SliceOfN(moves(kinds...), 6, 30).Draw(t, "history")
-				b := &book{history: newHistoryOf(t, open, store.marks, ledgerPolicies[0]), byID: map[[16]byte]*booked{}}
+				b := &book{history: newHistoryOf(t, open, store.marks, ledgerPolicies[0]), byID: map[[16]byte]*booked{}, wrong: map[string]bool{}}
 				defer b.close()
 				for _, m := range all {
 					b.say("%s", strings.ReplaceAll(m.String(), "$outcome", outcomes[m.n%len(outcomes)]))
@@ -245,12 +305,16 @@ func TestPromisesOfTheBookOverHistories(t *testing.T) {
 				if b.reached {
 					reached++
 				}
+				free += b.free
 			}
 			for range store.times / 2 {
 				rapid.Check(t, check)
 			}
 			if reached < 3 {
 				t.Errorf("%d histories came up to the limit: they prove little", reached)
+			}
+			if free < 20 {
+				t.Errorf("%d attempts were free: they prove little", free)
 			}
 		})
 	}

@@ -104,7 +104,7 @@ func moves(kinds ...string) *rapid.Generator[move] {
 		m := move{kind: rapid.SampledFrom(kinds).Draw(t, "kind"), place: rapid.IntRange(0, places-1).Draw(t, "place"),
 			n: rapid.IntRange(1, 8).Draw(t, "n"), at: rapid.IntRange(0, instances-1).Draw(t, "at")}
 		switch m.kind {
-		case mvPress, mvSend, mvOthers, mvFetch, bkGuess:
+		case mvPress, mvSend, mvOthers, mvFetch, bkGuess, bkRetry:
 			m.solve = rapid.Bool().Draw(t, "solve")
 		case mvPass:
 			m.wait = rapid.SampledFrom(waits).Draw(t, "wait")

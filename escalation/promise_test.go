@@ -1,6 +1,7 @@
 package escalation_test
 
 import (
+	"encoding/hex"
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
@@ -35,10 +36,31 @@ type guess struct {
 	back   bool            // given back
 }
 
-// ledger holds the guesses that each key counts, by the test's own book.
+// ledger holds the guesses that each key counts, by the test's own book. An
+// attempt with a password of which the book knows that it is wrong tells nobody
+// anything: it is no guess, and the only one that may be free.
 type ledger struct {
 	sync.Mutex
 	guesses map[string][]*guess // by tier and name: "account alice"
+	wrong   map[string]bool     // "alice: password"
+	free    int
+}
+
+// learn says that a password was compared, and is wrong.
+func (l *ledger) learn(account, password string) {
+	l.Lock()
+	defer l.Unlock()
+	l.wrong[account+": "+password] = true
+}
+
+// repeat books an attempt that took nothing.
+func (l *ledger) repeat(t *testing.T, account, password string) {
+	l.Lock()
+	defer l.Unlock()
+	if !l.wrong[account+": "+password] {
+		t.Errorf("%s: a guess at %q is free, and nobody has known that it is wrong", account, password)
+	}
+	l.free++
 }
 
 func (l *ledger) book(at int64, account, ip string, v *Verdict) *guess {
@@ -100,20 +122,30 @@ func (l *ledger) audit(t *testing.T) (reached int) {
 	return reached
 }
 
+// tagFor is what a handler says of a password.
+func tagFor(password string) string {
+	return hex.EncodeToString([]byte(fmt.Sprintf("%-16s", password)))
+}
+
 func TestPromiseNoLeak(t *testing.T) {
 	overStores(t, func(t *testing.T, s breakable) {
 		f := newFleet(t, s, 3)
 		r := rand.New(rand.NewPCG(3, 4))
-		l := &ledger{guesses: map[string][]*guess{}}
+		l := &ledger{guesses: map[string][]*guess{}, wrong: map[string]bool{}}
 		accounts := []string{"alice", "bob", "carol"}
 		ips := []string{"192.0.2.1", "2001:db8::1", "2001:db8::2", "2001:db8:0:1::1"}
-		for range 60 {
+		for round := range 60 {
 			var all sync.WaitGroup
 			for i := range 12 {
 				account, ip := accounts[r.IntN(len(accounts))], ips[r.IntN(len(ips))]
 				owner, success := r.IntN(20) == 0, r.IntN(6) == 0
+				password := fmt.Sprint("guess ", round, ".", i)
+				if r.IntN(3) == 0 { // over and over; the first is the right one
+					password = fmt.Sprint("old ", r.IntN(5))
+					success = password == "old 0"
+				}
 				all.Go(func() {
-					a := Attempt{Account: account, IP: ip}
+					a := Attempt{Account: account, IP: ip, PasswordTag: tagFor(password)}
 					v := f.insist(i, a, true)
 					if v.Action == ActionVerify && owner {
 						a.Proof = f.solve(v, keys.Verify)
@@ -125,10 +157,21 @@ func TestPromiseNoLeak(t *testing.T) {
 					if v.Degraded {
 						t.Error("degraded: the store is too slow for this test")
 					}
-					g := l.book(f.clock.Load(), account, ip, v)
 					outcome := "failure"
-					if success {
-						outcome, g.back = "second_factor_pending", true // gives back, makes no place familiar
+					switch {
+					case v.Repeat:
+						l.repeat(t, account, password)
+						if success {
+							outcome = "second_factor_pending"
+						}
+					default:
+						g := l.book(f.clock.Load(), account, ip, v)
+						if success {
+							outcome, g.back = "second_factor_pending", true // gives back, makes no place familiar
+						}
+					}
+					if !success {
+						l.learn(account, password)
 					}
 					f.report(i+1, v, account, outcome, "")
 				})
@@ -141,6 +184,9 @@ func TestPromiseNoLeak(t *testing.T) {
 		}
 		if reached := l.audit(t); reached < 20 {
 			t.Errorf("only %d intervals came up to a limit: the walk proves little", reached)
+		}
+		if l.free < 20 {
+			t.Errorf("only %d attempts were free: the walk proves little", l.free)
 		}
 
 		// In an outage, at most max(limit, 3 x instances) more.
