@@ -46,6 +46,7 @@ chromium)
 	;;
 prometheus)
 	command -v prometheus >/dev/null && command -v promtool >/dev/null || install prometheus prometheus
+	command -v prometheus-alertmanager >/dev/null || command -v alertmanager >/dev/null || install prometheus-alertmanager alertmanager
 	;;
 soc)
 	# Debian keeps rsyslogd in /usr/sbin, which is in root's PATH only.
