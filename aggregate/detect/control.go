@@ -31,7 +31,7 @@ const (
 	overwhelming = 3.0
 	// An attack that structure confirms, and that goes on at a level for so long,
 	// is not stopped by it.
-	unimpressed = 90 * second
+	unimpressed = 30 * second
 	// Guesses of strangers that are right while the level is up.
 	takenOver = 5
 
@@ -39,14 +39,14 @@ const (
 	// sign of the attack, twice as long each time it comes back within a day; each
 	// further step down takes stepDown. An attacker who pauses for ten minutes
 	// finds everything as it was.
-	holdFirst, holdMost = 12 * minute, 120 * minute
+	holdFirst, holdMost = 10 * minute, 120 * minute
 	stepDown            = 4 * minute
 	forget              = 24 * hour
 	// quiet is the sustained excess under which there is no sign, of the gate and of
 	// what is expected: what scans in the background wanders by a third by itself.
 	// And of the attack's own peak: what is left of it after its end must not hold
 	// the level, and an attack that goes on small is found as any small one is.
-	quietGate, quietShare, quietPeak = 0.4, 0.6, 0.3
+	quietGate, quietShare, quietPeak = 0.4, 0.6, 0.4
 )
 
 // Control turns readings into a level.
@@ -78,13 +78,15 @@ func (c *Control) Level() Level { return c.level }
 // guesses among the attack's, so far.
 func (c *Control) Step(r *Reading, scoped bool, takeovers int) Decision {
 	was := c.level
-	attack := r.Attack() && !r.Learning && !scoped && r.Sustained() >= quietPeak*c.peak
-	lasts := c.level > Calm && !scoped && !r.Outage && r.Sustained() >= quietPeak*c.peak
+	// The last minute knows first that an attack has ended.
+	left := min(r.Sustained(), r.Recent) >= quietPeak*c.peak
+	attack := r.Attack() && !r.Learning && !scoped && left
+	lasts := c.level > Calm && !scoped && !r.Outage && left
 	if c.peak = max(c.peak, r.Sustained()); c.level == Calm && !attack {
 		c.peak = 0
 	}
 	c.confirmed = c.level > Calm && c.confirmed || attack && r.Confirmed
-	if attack && r.Excess >= severe*r.Expected {
+	if attack && r.size() >= severe*r.Expected {
 		c.severe++
 	} else {
 		c.severe = 0
@@ -106,9 +108,11 @@ func (c *Control) Step(r *Reading, scoped bool, takeovers int) Decision {
 	return Decision{c.level, c.level != was, c.reason(r, takeovers)}
 }
 
-// loud is the sustained excess that is a sign of the attack.
+// loud is the sustained excess that is a sign of the attack: less where it is
+// still made of what the attack was made of. What scans in the background can
+// stay that high for hours after a small attack, and is nobody's coming back.
 func (c *Control) loud(r *Reading) float64 {
-	if c.confirmed {
+	if c.confirmed && len(r.Structure) > 0 {
 		return quietShare * r.Expected
 	}
 	return max(quietGate*r.Gate, quietShare*r.Expected)
@@ -120,7 +124,7 @@ func (c *Control) raise(r *Reading, takeovers int) {
 	case c.confirmed || c.severe >= severeBins:
 		to = High
 	}
-	if c.severe >= severeBins && r.Excess >= overwhelming*r.Expected ||
+	if c.severe >= severeBins && r.size() >= overwhelming*r.Expected ||
 		takeovers >= takenOver && c.level >= High ||
 		c.confirmed && c.level >= High && r.At-c.since >= unimpressed {
 		to = Critical
@@ -146,7 +150,9 @@ func (c *Control) lower(r *Reading) {
 	if c.level == Calm || r.At-from < wait {
 		return
 	}
-	if c.level--; c.level == Calm {
+	// From asking strangers straight to where nobody is: it has been quiet, and
+	// what comes back rises from there as fast as from anywhere.
+	if c.level = min(c.level-1, Elevated); c.level == Calm {
 		c.left = r.At
 	}
 	c.stepped = true

@@ -29,17 +29,21 @@ const (
 type volume struct {
 	fast, slow cusum
 	successes  ewma // 10 minutes
-	two, ten   ewma // excess a bin, over so many minutes
+	one        ewma // excess a bin, over so many minutes
+	two, ten   ewma
 	drift, sum ewma // of the offset: deviation and expectation, 3 hours
 	spread     spread
 
 	d5, v5, m5 float64 // of the slow CUSUM's step
 	n5         int
+
+	rise  float64 // excess since the fast CUSUM left zero
+	rises int     // bins since
 }
 
 func newVolume() volume {
 	return volume{fast: cusum{limit: fastLimit}, slow: cusum{limit: slowLimit},
-		successes: newEWMA(10 * minute), two: newEWMA(2 * minute), ten: newEWMA(10 * minute),
+		successes: newEWMA(10 * minute), one: newEWMA(minute), two: newEWMA(2 * minute), ten: newEWMA(10 * minute),
 		drift: newEWMA(3 * hour), sum: newEWMA(3 * hour), spread: newSpread(360)}
 }
 
@@ -47,10 +51,15 @@ func newVolume() volume {
 type size struct {
 	expected float64 // cold failures
 	attempts float64 // successes and cold failures that are expected
+	recent   float64 // excess of the last minute
 	excess   float64 // of the last two minutes
 	lasting  float64 // of the last ten
+	rising   float64 // since the fast CUSUM began to rise; 0: not yet known
 	gate     float64
 }
+
+// risen is how many bins make the size of what has just begun known.
+const risen = 3
 
 // step takes a bin's cold failures. level and odds are the baseline's; calm
 // says that the last bin was, so that the offset may learn.
@@ -68,6 +77,7 @@ func (v *volume) step(failed, successes, level, odds float64, calm bool) size {
 	sd := math.Sqrt(v.spread.factor()*poisson + unsure*unsure*usual*usual)
 	sd = max(sd, 0.5)
 	v.fast.add(clamp(d/sd, -4, 8) - fastStep)
+	rising := v.since(d)
 	v.slowly(d, v.spread.factor()*poisson, unsure*usual)
 
 	if calm && v.fast.share() < onto && v.slow.share() < onto {
@@ -75,10 +85,25 @@ func (v *volume) step(failed, successes, level, odds float64, calm bool) size {
 		v.sum.add(expected)
 		v.spread.add(d / math.Sqrt(max(poisson, 0.1)))
 	}
-	z := size{expected: usual * (1 + off), excess: v.two.add(d), lasting: v.ten.add(d)}
+	z := size{expected: usual * (1 + off), recent: v.one.add(d), excess: v.two.add(d), lasting: v.ten.add(d), rising: rising}
 	z.attempts = s + z.expected
 	z.gate = max(gateLeast*Width/minute, gateShare*z.attempts)
 	return z
+}
+
+// since is the mean excess since the fast CUSUM left zero: where it is sure that
+// something has begun, how large that is must not be averaged with the time
+// before, which would cost an attack of twice the traffic half a minute.
+func (v *volume) since(d float64) float64 {
+	if v.fast.value == 0 {
+		v.rise, v.rises = 0, 0
+		return 0
+	}
+	v.rise, v.rises = v.rise+d, v.rises+1
+	if v.rises < risen {
+		return 0
+	}
+	return v.rise / float64(v.rises)
 }
 
 // slowly gathers five minutes for the slow CUSUM.
@@ -98,4 +123,6 @@ func (v *volume) slowly(d, variance, unsure float64) {
 func (v *volume) suspicious() bool { return v.fast.share() >= 0.5 || v.slow.share() >= 0.5 }
 
 // alarm: either CUSUM is over, and the excess is of a size that matters.
-func (v *volume) alarm(z size) bool { return (v.fast.over() || v.slow.over()) && z.excess >= z.gate }
+func (v *volume) alarm(z size) bool {
+	return (v.fast.over() || v.slow.over()) && z.excess >= z.gate || v.fast.over() && z.rising >= z.gate
+}

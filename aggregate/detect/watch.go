@@ -15,9 +15,12 @@ type Reading struct {
 	Learning bool  // too little is known for anything but alerts
 
 	// A minute: cold failures that are expected, attempts that are, the excess of
-	// cold failures over the last two minutes and the last ten, and the excess
+	// cold failures over the last minute, two minutes and ten, and the excess
 	// from which on it matters.
-	Expected, Attempts, Excess, Lasting, Gate float64
+	Expected, Attempts, Recent, Excess, Lasting, Gate float64
+	// Rising is the mean excess since it began, where that is sure and less than
+	// the last two minutes hold yet.
+	Rising float64
 
 	Volume     bool      // there are too many cold failures
 	Suspicious bool      // there may be
@@ -30,6 +33,9 @@ type Reading struct {
 // Sustained is the excess that both the last two minutes, which forget a large
 // attack soon, and the last ten, which scatter little, know of.
 func (r *Reading) Sustained() float64 { return min(r.Excess, r.Lasting) }
+
+// size is how large an attack is, as soon as that can be known.
+func (r *Reading) size() float64 { return max(r.Excess, r.Rising) }
 
 // Attack reports whether the reading says that there is one.
 func (r *Reading) Attack() bool {
@@ -79,7 +85,8 @@ func (w *Watch) look(b *Bin, r *Reading, calm bool) {
 
 	const bins = minute / Width
 	r.Expected, r.Attempts = z.expected*bins, z.attempts*bins
-	r.Excess, r.Lasting, r.Gate = z.excess*bins, z.lasting*bins, z.gate*bins
+	r.Recent, r.Excess, r.Lasting, r.Gate = z.recent*bins, z.excess*bins, z.lasting*bins, z.gate*bins
+	r.Rising = z.rising * bins
 	r.Volume, r.Suspicious = w.volume.alarm(z), w.volume.suspicious()
 	if r.Sustained() >= max(practicalLeast, practicalAttempts*r.Attempts, practicalFailed*r.Expected) {
 		r.Structure = w.structure.over()

@@ -57,9 +57,8 @@ func (g *Bins) Next() detect.Bin {
 	level, odds, scan := g.level.next(g.r), g.odds.next(g.r), g.scan.next(g.r)
 
 	g.honest(&b, g.perBin*curve(g.at)*level*m.logins, odds*m.odds, m)
-	if m.office > 0 {
-		g.honest(&b, m.office, odds, moment{cold: ColdFails, newDevices: NewDevices, quietNetwork: true})
-	}
+	g.moved(&b, m.office, odds, NewDevices)
+	g.moved(&b, m.carrier, odds, 1-CarrierKnown)
 	g.fails(g.r, &b, g.r.scattered(g.perBin*Scan*scan), &scanMix)
 	b.Count[detect.Repeat] += g.r.scattered(g.perBin * Active * StaleApps * 24 * 60 / StaleEvery * m.stale)
 	g.attacked(&b)
@@ -81,7 +80,7 @@ func (g *Bins) turnWeek() {
 type moment struct {
 	logins, odds, stale float64 // factors
 	newDevices, cold    float64 // shares: of logins, of failures
-	office              float64 // more attempts
+	office, carrier     float64 // more attempts
 	outage              Case
 	quietNetwork        bool
 }
@@ -101,8 +100,10 @@ func (g *Bins) now() moment {
 			m.odds *= s.Factor
 		case StaleApp:
 			m.stale *= s.Factor
-		case OfficeAtNine, CarrierNAT:
+		case OfficeAtNine:
 			m.office += OfficePeople * detect.Width / (OfficeMinutes * minute)
+		case CarrierNAT:
+			m.carrier += CarrierShare * g.perBin * day / (CarrierMinutes * minute)
 		case OutageNotChecked, OutageFailures:
 			m.outage = s.Case
 		}
@@ -143,6 +144,14 @@ func (g *Bins) honest(b *detect.Bin, attempts, odds float64, m moment) {
 		mix.NewNetwork = 0
 	}
 	g.fails(g.r, b, strange, &mix)
+}
+
+// moved counts people at addresses where nobody has signed in before: whoever
+// has no known device is a stranger there, also who fails.
+func (g *Bins) moved(b *detect.Bin, attempts, odds, strangers float64) {
+	if attempts > 0 {
+		g.honest(b, attempts, odds, moment{cold: strangers, newDevices: strangers / NewPlaces, quietNetwork: true})
+	}
 }
 
 // fails counts n cold failures.

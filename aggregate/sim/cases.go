@@ -41,7 +41,7 @@ func NewSpan(r random, c Case, from int64) Span {
 	case StaleApp:
 		s.Factor, minutes = StaleDay, 24*60
 	case CarrierNAT:
-		minutes = 60
+		minutes = CarrierMinutes
 	}
 	s.To = from + int64(minutes*minute)
 	return s
@@ -65,6 +65,7 @@ func weekOf(r random, from int64) []Span {
 	some(OutageFailures, Outages/2)
 	some(OfficeAtNine, Offices)
 	some(StaleApp, StaleDays)
+	some(CarrierNAT, CarrierNATs)
 	slices.SortFunc(all, func(a, b Span) int { return int(a.From/second - b.From/second) })
 	return all
 }

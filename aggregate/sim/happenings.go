@@ -7,12 +7,12 @@ func happen(q *queue, s Span, r random, p *people) {
 	switch s.Case {
 	case OfficeAtNine: // moved to a new address
 		comeIn(q, r, p, s, OfficePeople, []netip.Addr{netip.MustParseAddr("10.250.1.1")}, 0)
-	case CarrierNAT: // 5,000 phones behind four addresses
+	case CarrierNAT: // phones behind a few addresses
 		var nat []netip.Addr
-		for i := range 4 {
+		for i := range CarrierAddresses {
 			nat = append(nat, netip.AddrFrom4([4]byte{10, 251, byte(i), 1}))
 		}
-		comeIn(q, r, p, s, 5*OfficePeople, nat, 0.5)
+		comeIn(q, r, p, s, int(CarrierShare*p.perDay), nat, CarrierKnown)
 	case StaleApp:
 		stale(q, r, p, s, int(float64(p.n)*StaleApps*(s.Factor-1)))
 	}

@@ -131,6 +131,12 @@ const (
 	// Offices a week in which an office comes in at nine after its addresses
 	// changed: OfficePeople on familiar devices or not, within OfficeMinutes.
 	Offices, OfficeMinutes = 2.0, 20.0
+	// CarrierNATs a week in which a carrier puts CarrierShare of a day's honest
+	// attempts behind CarrierAddresses that nobody has seen, within
+	// CarrierMinutes, CarrierKnown of them on devices that are known.
+	CarrierNATs                    = 1.0
+	CarrierShare, CarrierAddresses = 1.0 / 150, 4
+	CarrierMinutes, CarrierKnown   = 60.0, 0.5
 
 	// Attacks.
 

@@ -16,13 +16,14 @@ type person struct {
 
 // people are a site's accounts.
 type people struct {
-	r     random
-	n     int
-	known map[int]*person
+	r      random
+	n      int
+	perDay float64
+	known  map[int]*person
 }
 
 func newPeople(perDay float64, seed int64) *people {
-	return &people{r: newRandom(seed, 11), n: max(1, int(perDay*Active)), known: map[int]*person{}}
+	return &people{r: newRandom(seed, 11), n: max(1, int(perDay*Active)), perDay: perDay, known: map[int]*person{}}
 }
 
 func (p *people) of(n int) *person {

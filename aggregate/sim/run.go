@@ -29,6 +29,11 @@ type Config struct {
 	// Before, During and After are how long each part of an attack's run is; an
 	// hour each when 0.
 	Before, During, After int64
+	// AnyHour has the attack begin at any hour of the week; else it is a weekday,
+	// when most honest people are there to be bothered.
+	AnyHour bool
+	// UntilFound ends the run as soon as the attack has been detected.
+	UntilFound bool
 	// Learnt is what detection knows before (Learn); nil is learnt first.
 	Learnt []byte
 	// Progress, unless nil, is told how far a run is, from 0 to 1.
@@ -88,6 +93,7 @@ type Score struct {
 	FirstChallenge            int64 // since the attack's start; -1: never
 	Posture                   int64 // until posture or suspects were in force; -1: never
 	Relaxed                   int64 // from the end until neither was; -1: never
+	Early                     bool  // either was in force when the attack began
 	Top                       keys.Posture
 
 	Honest, Challenged int // sign-ins with the right password, and those asked for anything
@@ -95,6 +101,18 @@ type Score struct {
 	KnownAsked         int // on known devices or in familiar places, asked because of posture or suspects
 	LockedOut          int // that got in neither at once nor with one proof
 	Campaigns          []detect.Campaign
+
+	Minutes []Minute // of the whole run
+}
+
+// Minute is what happened within one, which begins From seconds after the attack.
+type Minute struct {
+	From    int64 `json:"from_s"`
+	Guesses int   `json:"guesses"`
+	Served  int   `json:"served"`
+	Honest  int   `json:"honest"`
+	Asked   int   `json:"asked"`
+	Posture int   `json:"posture"` // at its end, as guardd_posture has it
 }
 
 func newWorld(c Config) (*world, error) {
@@ -214,7 +232,7 @@ func (w *world) again(ctx context.Context, l *login, a *escalation.Attempt, v *e
 	}
 	switch {
 	case v.Proceed && l.attack:
-		w.served(l)
+		w.served()
 	case !v.Proceed && !l.attack && !l.own && l.right:
 		w.score.LockedOut++
 	}
@@ -289,15 +307,16 @@ func (w *world) count(l *login, v *escalation.Verdict) {
 	case l.own || l.app:
 	case l.attack && l.proof != "": // a guess that waited
 		if v.Proceed {
-			w.served(l)
+			w.served()
 		}
 	case l.attack:
 		s.Guesses++
+		w.minute().Guesses++
 		if s.Posture >= 0 {
 			s.GuessesAfter++
 		}
 		if v.Proceed {
-			w.served(l)
+			w.served()
 		} else if s.FirstChallenge < 0 {
 			s.FirstChallenge = l.at - w.from
 		}
@@ -306,7 +325,18 @@ func (w *world) count(l *login, v *escalation.Verdict) {
 	}
 }
 
-func (w *world) served(l *login) {
+// minute is the one of now.
+func (w *world) minute() *Minute {
+	from := (w.clock - w.from - mod(w.clock-w.from, minute)) / second
+	m := w.score.Minutes
+	if n := len(m); n == 0 || m[n-1].From < from {
+		w.score.Minutes = append(m, Minute{From: from})
+	}
+	return &w.score.Minutes[len(w.score.Minutes)-1]
+}
+
+func (w *world) served() {
+	w.minute().Served++
 	w.score.Served++
 	if w.score.Posture >= 0 {
 		w.score.ServedAfter++
@@ -316,9 +346,11 @@ func (w *world) served(l *login) {
 func (w *world) countHonest(l *login, v *escalation.Verdict) {
 	s := &w.score
 	s.Honest++
+	w.minute().Honest++
 	asked := !v.Proceed
 	if asked {
 		s.Challenged++
+		w.minute().Asked++
 	}
 	if !l.device {
 		s.New++
@@ -383,8 +415,13 @@ func (w *world) look(ctx context.Context) error {
 	}
 	posture := keys.DecodeState(doc).Effective(w.clock)
 	w.score.Top = max(w.score.Top, posture)
+	w.minute().Posture = int(posture)
 	tight := posture > keys.Normal || w.suspected()
-	switch s := &w.score; {
+	s := &w.score
+	if w.clock < w.from {
+		s.Early = tight
+	}
+	switch {
 	case tight && w.clock >= w.from && w.from > 0 && s.Posture < 0:
 		s.Posture = w.clock - w.from
 	case !tight && s.Posture >= 0 && w.clock >= w.to && s.Relaxed < 0:
@@ -416,6 +453,9 @@ func (w *world) run(ctx context.Context, q *queue) error {
 				return err
 			}
 			next += second
+			if w.c.UntilFound && w.score.Posture >= 0 {
+				return nil
+			}
 		}
 		if len(w.hoarded) > 0 && l.at >= spend {
 			spend += 10 * minute

@@ -10,6 +10,14 @@ import (
 	"github.com/guardd/guardd/keys"
 )
 
+// Reporting is where the seeds begin that figures are reported on. What detects
+// was tuned on seeds below Tuned; those between had been looked at before it was
+// tuned last, and count as neither.
+const (
+	Tuned     = 1000
+	Reporting = 3000
+)
+
 // Scenario is an attack, or something that looks like one, by its name.
 type Scenario struct {
 	Name   string
@@ -22,7 +30,7 @@ func Scenarios() (all []Scenario) {
 	for i := range Attacks {
 		all = append(all, Scenario{Name: Attacks[i].Name, Attack: &Attacks[i]})
 	}
-	for _, c := range []Case{OfficeAtNine, CarrierNAT, StaleApp, ResetDay, FlashCrowd, OutageNotChecked} {
+	for _, c := range []Case{OfficeAtNine, CarrierNAT, StaleApp, ResetDay, FlashCrowd, OutageNotChecked, OutageFailures} {
 		all = append(all, Scenario{Name: string(c), Case: c})
 	}
 	return all
@@ -64,6 +72,9 @@ func (w *world) times() (begin, end int64) {
 	when := newRandom(w.c.Seed, 31)
 	// A weekday in working hours, when most honest people are there to be bothered.
 	begin = Start + int64(when.IntN(5))*day + int64(when.between(8, 15)*float64(hour))
+	if w.c.AnyHour {
+		begin = Start + int64(when.Float64()*week)
+	}
 	w.from = begin + w.c.Before
 	w.to = w.from + w.c.During
 	return begin, w.to + w.c.After

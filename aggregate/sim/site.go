@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/guardd/guardd/aggregate/detect"
 )
@@ -81,6 +82,11 @@ type Alarm struct {
 	During    []Case // what happened then or within the hour before
 }
 
+// InOutage reports whether the service behind was down then or within the hour before.
+func (a Alarm) InOutage() bool {
+	return slices.Contains(a.During, OutageNotChecked) || slices.Contains(a.During, OutageFailures)
+}
+
 // String is for reports.
 func (a Alarm) String() string { return fmt.Sprintf("%s (during %v)", a.Reason, a.During) }
 
@@ -98,6 +104,7 @@ type Finding struct {
 	After   int64        // from its first bin to the end of the bin that raised the level; -1: never
 	Top     detect.Level // the highest level
 	Relaxed int64        // from its end to normal; -1: not within four hours
+	Early   bool         // the level was up before it began: the rest says nothing
 }
 
 // Attacked has a site that learnt what learnt says attacked for so long, at an
@@ -112,7 +119,8 @@ func Attacked(perDay float64, seed int64, learnt []byte, a Attack, long int64) (
 	s.Run(hour)
 	f := Finding{After: -1, Relaxed: -1}
 	if s.Control.Level() > detect.Calm {
-		return f, fmt.Errorf("seed %d: the level is %v before the attack", seed, s.Control.Level())
+		f.Early = true
+		return f, nil
 	}
 	from := s.Bins.at
 	s.Bins.Attack(a, from, from+long)

@@ -18,12 +18,34 @@ const simulateUsage = `usage: guardd simulate [flags]
 
 Puts named attacks, and what looks like one and is none, to the policy: the real guard,
 store in memory and detection, on a simulated clock, with honest people around. An hour
-before, an hour of it, an hour after. Figures of people and attacks are public ones where
-there are any (aggregate/sim/params.go says which).
+before, an hour of it, an hour after, in working hours. Then what only many runs say: how
+soon an attack is found, and how often there is an alarm without one. Figures of people
+and attacks are public ones where there are any (aggregate/sim/params.go says which).
 
-  guardd simulate
+  guardd simulate                                  # all of it, in some 5 minutes on two cores
   guardd simulate --scenario stuffing-8000x4 --volume 3 --solvers 1 --seed 1 --seed 2
   guardd simulate --policy strict.yaml --json
+
+Columns, and their names with --json:
+  attack guesses   attempts of the attack                                  attack_guesses
+  served           of these, answered allow: at once, after the wait that
+                   was asked for, or with a solved captcha                 guesses_served, served_share
+  served after     the same, of those made after detection                 served_after_detection_share
+  taken            accounts whose password was right, and was served       accounts_taken
+  posture or susp. from the attack's first guess until the posture or
+                   suspects were in force; of what is no attack: a false
+                   alarm, if it is not -                                   time_to_posture_s
+  honest logins    honest attempts with the right password                 honest_logins
+  asked            of these, answered with anything but allow, be it a
+                   wait of a second                                        honest_challenged, ..._share
+  on new devices   honest logins on devices that guardd does not know      honest_new_device_share
+  of which asked                                                           honest_new_device_challenged_share
+  locked out       honest logins that were let in neither at once nor with
+                   one proof                                               owner_locked_out
+  false a week     alarms without an attack, in --weeks weeks in bins      false_alarms_per_week
+  normal after     from the attack's end until neither was in force        relaxed_after_s
+  --json only      until the attack was first answered with a challenge    time_to_first_challenge_s
+A column without meaning is - (null).
 
 Scenarios: `
 
@@ -33,8 +55,8 @@ type simulateFlags struct {
 	seeds            []int64
 	volume, solvers  float64
 	perDay           float64
-	weeks            int
-	static           bool
+	weeks, attacks   int
+	static, timeline bool
 	config, policy   string
 	json, quiet      bool
 	names, seedTexts repeated
@@ -69,6 +91,8 @@ func parseSimulate(args []string, getenv env, errOut io.Writer) (*simulateFlags,
 	fs.Float64Var(&f.solvers, "solvers", 0, "`share` of guesses whose maker solves captchas, from 0 to 1")
 	fs.Float64Var(&f.perDay, "per-day", sim.DefaultPerDay, "honest attempts a day, a `number`")
 	fs.IntVar(&f.weeks, "weeks", 26, "`number` of weeks in which false alarms are counted, for scenarios that are no attacks; 0: none")
+	fs.IntVar(&f.attacks, "attacks", -1, "`number` of attacks over which the time to detection is taken, in bins and by event, each at its own hour of the week; 0: none (default 40 when every scenario is run, and none else or with --json)")
+	fs.BoolVar(&f.timeline, "timeline", false, "with --json: every minute of each run, too")
 	fs.BoolVar(&f.static, "static", false, "without detection: the policy's limits alone")
 	fs.StringVar(&f.config, "config", f.config, "configuration `file` whose policy is used (GUARDD_CONFIG)")
 	fs.StringVar(&f.policy, "policy", f.policy, "`file` with the realms: part alone (GUARDD_POLICY)")
@@ -101,6 +125,11 @@ func (f *simulateFlags) check(rest []string) error {
 	if len(f.names) == 0 {
 		f.scenarios = sim.Scenarios()
 	}
+	if f.attacks == -1 {
+		if f.attacks = 0; len(f.names) == 0 && !f.json {
+			f.attacks = 40
+		}
+	}
 	for _, text := range f.seedTexts {
 		n, err := strconv.ParseInt(text, 10, 64)
 		if err != nil {
@@ -118,6 +147,10 @@ func (f *simulateFlags) check(rest []string) error {
 		return fmt.Errorf("--solvers: must be from 0 to 1, not %v", f.solvers)
 	case !(f.perDay >= 10_000 && f.perDay <= 10_000_000):
 		return fmt.Errorf("--per-day: must be from 10000 to 10000000, not %v", f.perDay)
+	case f.timeline && !f.json:
+		return errors.New("--timeline: goes with --json")
+	case f.attacks < 0 || f.attacks > 1000:
+		return fmt.Errorf("--attacks: must be from 0 to 1000, not %d", f.attacks)
 	case f.weeks < 0 || f.weeks > 520:
 		return fmt.Errorf("--weeks: must be from 0 to 520, not %d", f.weeks)
 	}

@@ -20,11 +20,12 @@ type simulation struct {
 	from     string
 	out      io.Writer
 	progress *progress
+	headings
 
 	mu      sync.Mutex
 	done    []float64 // of each job
 	learned map[int64]func() []byte
-	alarms  map[int64]func() float64
+	alarms  map[int64]func() int
 }
 
 // simulated is one scenario with one seed, as JSON has it. What has no meaning
@@ -48,38 +49,47 @@ type simulated struct {
 	OwnerLockedOut        int      `json:"owner_locked_out"`
 	FalseAlarmsPerWeek    *float64 `json:"false_alarms_per_week"`
 	RelaxedAfter          *float64 `json:"relaxed_after_s"`
+
+	Minutes []sim.Minute `json:"minutes,omitempty"` // with --timeline
 }
 
-// job is a scenario with a seed.
+// job is one part of a simulation. It returns what prints it.
 type job struct {
-	scenario sim.Scenario
-	seed     int64
+	name string
+	run  func(ctx context.Context, progress func(float64)) (func() error, error)
 }
 
 func (s *simulation) run(ctx context.Context) error {
+	s.learned, s.alarms = map[int64]func() []byte{}, map[int64]func() int{}
 	var jobs []job
 	for _, sc := range s.f.scenarios {
 		for _, seed := range s.f.seeds {
-			jobs = append(jobs, job{sc, seed})
+			s.know(seed)
+			jobs = append(jobs, job{fmt.Sprintf("%s, seed %d", sc.Name, seed), s.scenario(sc, seed)})
 		}
+	}
+	if s.f.attacks > 0 && !s.f.static {
+		jobs = append(jobs, s.figures()...)
 	}
 	s.done = make([]float64, len(jobs))
-	s.learned, s.alarms = map[int64]func() []byte{}, map[int64]func() float64{}
-	for _, seed := range s.f.seeds {
-		if !s.f.static {
-			s.learned[seed] = sync.OnceValue(func() []byte { return sim.Learn(s.f.perDay, seed) })
-			s.alarms[seed] = sync.OnceValue(func() float64 {
-				list, _ := sim.FalseAlarms(s.f.perDay, seed, s.f.weeks, nil)
-				return float64(len(list)) / float64(s.f.weeks)
-			})
-		}
-	}
 	s.progress.begin("simulating", 0)
 	defer s.progress.end()
 	if !s.f.json {
 		s.heading()
 	}
 	return s.all(ctx, jobs)
+}
+
+// know has what a seed's site learns learned once, when it is needed.
+func (s *simulation) know(seed int64) {
+	if s.learned[seed] != nil {
+		return
+	}
+	s.learned[seed] = sync.OnceValue(func() []byte { return sim.Learn(s.f.perDay, seed) })
+	s.alarms[seed] = sync.OnceValue(func() int {
+		list, _ := sim.FalseAlarms(s.f.perDay, seed, s.f.weeks, nil)
+		return len(list)
+	})
 }
 
 // all runs the jobs and prints each once those before it are.
@@ -105,12 +115,13 @@ func (s *simulation) all(ctx context.Context, jobs []job) error {
 	for range min(runtime.GOMAXPROCS(0), len(jobs)) {
 		ran.Go(func() {
 			for i := take(); i >= 0; i = take() {
-				r, err := s.one(ctx, i, jobs[i])
+				print, err := jobs[i].run(ctx, func(done float64) { s.far(i, done) })
+				s.far(i, 1)
 				results[i] <- func() error {
 					if err != nil {
-						return fmt.Errorf("%s, seed %d: %w", jobs[i].scenario.Name, jobs[i].seed, err)
+						return fmt.Errorf("%s: %w", jobs[i].name, err)
 					}
-					return s.print(r)
+					return s.printing(print)
 				}
 			}
 		})
@@ -129,22 +140,34 @@ func (s *simulation) all(ctx context.Context, jobs []job) error {
 	return nil
 }
 
-func (s *simulation) one(ctx context.Context, i int, j job) (*simulated, error) {
-	c := sim.Config{Policy: s.policy, PerDay: s.f.perDay, Volume: s.f.volume, Solvers: s.f.solvers, Seed: j.seed, Static: s.f.static,
-		Progress: func(done float64) { s.far(i, done) }}
-	if !s.f.static {
-		c.Learnt = s.learned[j.seed]()
+// printing prints without the progress in between.
+func (s *simulation) printing(print func() error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.progress.end()
+	return print()
+}
+
+// scenario is one scenario with one seed, attempt by attempt.
+func (s *simulation) scenario(sc sim.Scenario, seed int64) func(context.Context, func(float64)) (func() error, error) {
+	return func(ctx context.Context, progress func(float64)) (func() error, error) {
+		c := sim.Config{Policy: s.policy, PerDay: s.f.perDay, Volume: s.f.volume, Solvers: s.f.solvers, Seed: seed, Static: s.f.static, Progress: progress}
+		if !s.f.static {
+			c.Learnt = s.learned[seed]()
+		}
+		score, err := sc.Run(ctx, c)
+		if err != nil {
+			return nil, err
+		}
+		r := simulatedOf(sc, seed, s.f.solvers, score)
+		if sc.Attack == nil && !s.f.static && s.f.weeks > 0 {
+			r.FalseAlarmsPerWeek = new(float64(s.alarms[seed]()) / float64(s.f.weeks))
+		}
+		if s.f.timeline {
+			r.Minutes = score.Minutes
+		}
+		return func() error { return s.print(r) }, nil
 	}
-	score, err := j.scenario.Run(ctx, c)
-	if err != nil {
-		return nil, err
-	}
-	r := simulatedOf(j, s.f.solvers, score)
-	if j.scenario.Attack == nil && !s.f.static && s.f.weeks > 0 {
-		r.FalseAlarmsPerWeek = new(s.alarms[j.seed]())
-	}
-	s.far(i, 1)
-	return r, nil
 }
 
 // far says how far a job is.
@@ -159,15 +182,15 @@ func (s *simulation) far(i int, done float64) {
 	s.progress.part(sum/float64(len(s.done)), 0)
 }
 
-func simulatedOf(j job, solvers float64, s *sim.Score) *simulated {
-	r := &simulated{Scenario: j.scenario.Name, Seed: j.seed, Solvers: solvers, HonestLogins: s.Honest, HonestChallenged: s.Challenged,
+func simulatedOf(sc sim.Scenario, seed int64, solvers float64, s *sim.Score) *simulated {
+	r := &simulated{Scenario: sc.Name, Seed: seed, Solvers: solvers, HonestLogins: s.Honest, HonestChallenged: s.Challenged,
 		HonestChallengedShare: shareOf(s.Challenged, s.Honest), NewDeviceShare: shareOf(s.New, s.Honest),
 		NewChallengedShare: shareOf(s.NewChallenged, s.New), OwnerLockedOut: s.LockedOut,
 		TimeToPosture: seconds(s.Posture)}
 	if s.Posture >= 0 {
 		r.RelaxedAfter = seconds(s.Relaxed)
 	}
-	if j.scenario.Attack == nil {
+	if sc.Attack == nil {
 		return r
 	}
 	r.AttackGuesses, r.GuessesServed, r.AccountsTaken = &s.Guesses, &s.Served, &s.Taken
@@ -194,9 +217,6 @@ func seconds(us int64) *float64 {
 }
 
 func (s *simulation) print(r *simulated) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.progress.end()
 	if s.f.json {
 		return json.NewEncoder(s.out).Encode(r)
 	}
@@ -213,8 +233,10 @@ func (s *simulation) heading() {
 	if s.f.static {
 		detection = "limits alone"
 	}
-	fmt.Fprintf(s.out, "policy: %s, %s; %s honest attempts a day; %s of guesses by solvers of captchas\n\n", s.from, detection,
+	fmt.Fprintf(s.out, "policy: %s, %s; %s honest attempts a day; %s of guesses by solvers of captchas\n", s.from, detection,
 		thousands(int64(s.f.perDay)), percentText(&s.f.solvers))
+	fmt.Fprintf(s.out, "attempt by attempt, an hour before, of, and after each attack; seeds below %d are those that detection was tuned on, from %d on they are for reporting\n\n",
+		sim.Tuned, sim.Reporting)
 	const heads = "%-22s %5s %9s %8s %8s %6s %8s %8s %8s %8s %8s %6s %6s %8s\n"
 	fmt.Fprintf(s.out, heads, "", "", "attack", "", "served", "", "posture", "honest", "", "on new", "of which", "locked", "false", "normal")
 	fmt.Fprintf(s.out, heads, "scenario", "seed", "guesses", "served", "after", "taken", "or susp.", "logins", "asked", "devices", "asked", "out", "a week", "after")
