@@ -235,6 +235,11 @@ func (d *Detector) Meet(wide netip.Prefix, at int64) {
 	d.novelty.networks.add(at, d.novelty.hash.prefix(wide))
 }
 
+// Failed says that an account failed at that time, as Meet does of a network.
+func (d *Detector) Failed(account string, at int64) {
+	d.novelty.accounts.add(at, d.novelty.hash.text(account))
+}
+
 // SuspectsAt lists the networks and the passwords' tags that are suspects at
 // that time.
 func (d *Detector) SuspectsAt(at int64) (networks []netip.Prefix, tags []string) {

@@ -1,6 +1,9 @@
 package sim
 
-import "math"
+import (
+	"fmt"
+	"math"
+)
 
 // Honest people at one moment, as Events makes them. Their chances follow from
 // the parameters, so that both levels come to the same.
@@ -144,11 +147,21 @@ func background(q *queue, r random, p *people, perDay float64, from, to int64) {
 				l.ip = newAddress(r)
 			}
 			if l.unknown = r.Float64() < ScanUnknown; l.unknown {
-				l.account = "admin" + common(r)
+				l.account = scanned(r)
 			} else {
 				l.account = p.of(int(math.Pow(r.Float64(), 8) * float64(p.n))).name() // the same ones again and again
 			}
 			q.add(l)
 		}
 	}
+}
+
+// scanned is a name that the background guesses at and that does not exist: one
+// of a dictionary's, or one that was not tried before, by halves, so that
+// ScanNewAccount of all its guesses are an account's first of the day.
+func scanned(r random) string {
+	if r.Float64() < 0.5 {
+		return "admin" + common(r)
+	}
+	return fmt.Sprintf("admin%d", r.Int64())
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/guardd/guardd/aggregate"
 	"github.com/guardd/guardd/aggregate/detect"
+	"github.com/guardd/guardd/escalation"
 	"github.com/guardd/guardd/keys"
 )
 
@@ -149,6 +150,9 @@ func (w *world) watch(learnt []byte, p *people) error {
 	for n := range 1 << 16 {
 		d.Meet(keys.AddressOf(scanAddress(uint32(n)<<8)).Wide(), w.from)
 	}
+	if err := w.yesterday(d, p); err != nil {
+		return err
+	}
 	var failed error
 	agg := aggregate.NewAggregator(aggregate.AggregatorConfig{
 		Store:  w.store,
@@ -161,6 +165,28 @@ func (w *world) watch(learnt []byte, p *people) error {
 	})
 	w.failed = func() error { return failed }
 	w.watcher = agg.Inline()
+	return nil
+}
+
+// yesterday tells d which accounts failed within the day before: else each
+// account that the background guesses at would be new again in every run.
+func (w *world) yesterday(d *detect.Detector, p *people) error {
+	begin := w.from - w.c.Before
+	var before queue
+	r := newRandom(w.c.Seed, 35)
+	background(&before, r, p, w.c.PerDay, begin-day, begin)
+	honest := w.c.PerDay * HonestFails * ColdFails * (1 - Repeats) * HonestNewAccount
+	for range int(honest) {
+		before.add(&login{at: begin - day + int64(r.Float64()*day), account: p.of(r.IntN(p.n)).name()})
+	}
+	before.sort()
+	for _, l := range before.list {
+		who, err := w.guard.Target(&escalation.Subject{Account: l.account, Realm: realmName})
+		if err != nil {
+			return err
+		}
+		d.Failed(who.Account, l.at)
+	}
 	return nil
 }
 
