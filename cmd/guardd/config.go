@@ -143,6 +143,7 @@ func (c *config) readFile(file string, bad *faults) error {
 	c.SecretFile = beside(file, c.SecretFile)
 	c.Policy = beside(file, c.Policy)
 	c.Limits = beside(file, c.Limits)
+	c.ASNFile = beside(file, c.ASNFile)
 	if prefix, path, ok := plandb.IsFile(c.LimitsDB); ok {
 		c.LimitsDB = prefix + beside(file, path)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/guardd/guardd/aggregate/asn/asntest"
 	"github.com/guardd/guardd/escalation"
 )
 
@@ -181,7 +182,7 @@ func TestKeysAndLoopbackListenersAreAccepted(t *testing.T) {
 func TestPathsInAFileAreRelativeToIt(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
-		"guardd.yaml":      "secret_file: s/secret\npolicy: p/policy.yaml\nlimits_db: sqlite:p/limits.db\n",
+		"guardd.yaml":      "secret_file: s/secret\npolicy: p/policy.yaml\nlimits_db: sqlite:p/limits.db\nasn_file: p/asn.mmdb\n",
 		"s/secret":         "# the only one\n\n" + longLine + "\n",
 		"p/policy.yaml":    "realms: {default: {delivery: {driver: log}, pepper_file: pepper}}\n",
 		"p/pepper":         otherLine + "\n",
@@ -193,6 +194,7 @@ func TestPathsInAFileAreRelativeToIt(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	asntest.Write(t, filepath.Join(dir, "p/asn.mmdb"), map[string]uint32{"192.0.2.0/24": 64500})
 	t.Chdir(filepath.Join(dir, "unrelated"))
 	c, err := loadWith(t, "", nil, "--config", filepath.Join(dir, "guardd.yaml"))
 	if err != nil {
@@ -203,6 +205,9 @@ func TestPathsInAFileAreRelativeToIt(t *testing.T) {
 	}
 	if want := "sqlite:" + filepath.Join(dir, "p/limits.db"); c.LimitsDB != want {
 		t.Errorf("limits_db %s, want %s", c.LimitsDB, want)
+	}
+	if want := filepath.Join(dir, "p/asn.mmdb"); c.ASNFile != want {
+		t.Errorf("asn_file %s, want %s", c.ASNFile, want)
 	}
 	if len(c.warnings) > 0 {
 		t.Errorf("warned about private files: %q", c.warnings)
