@@ -56,6 +56,8 @@ func (s *server) openLimits(st store) error {
 		Evidence: s.openEvidence(),
 	})
 	s.limits.Swap(s.config.book)
+	s.metrics.watchLeases(s.limits.Leases)
+	s.background(s.limits.Run)
 	if rules, ps, ks := s.config.book.Sizes(); rules > 0 {
 		s.log.Info("plan limits in force", "file", s.config.Limits, "rules", rules, "plans", ps, "keys", ks)
 	}

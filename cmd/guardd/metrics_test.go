@@ -22,6 +22,7 @@ import (
 	"github.com/guardd/guardd/aggregate/kafkabus"
 	"github.com/guardd/guardd/escalation"
 	"github.com/guardd/guardd/keys"
+	"github.com/guardd/guardd/keys/plans"
 )
 
 func testMetrics(t *testing.T) *metrics {
@@ -31,6 +32,7 @@ func testMetrics(t *testing.T) *metrics {
 	m.watchFleet(nil, nil)
 	m.watchDesk(func() time.Duration { return 0 })
 	m.watchEvidence(nil)
+	m.watchLeases(func() plans.LeaseStats { return plans.LeaseStats{} })
 	m.watchEvents(func() aggregate.Stats { return aggregate.Stats{} })
 	m.watchAggregator(func() aggregate.AggregatorStats {
 		return aggregate.AggregatorStats{}

@@ -142,17 +142,17 @@ func (l *leases) take(ctx context.Context, book *Book, r *Request, d *Decision) 
 	}
 	var room [MaxRules]int64
 	costs := room[:len(c.pockets)]
-	if !l.counts(h, c, r, costs) {
+	now := l.clock()
+	if !l.counts(h, c, r, costs, now) {
 		h.mu.Unlock()
 		return false, nil
 	}
-	short, err := l.gather(ctx, h, c, costs)
+	short, now, err := l.gather(ctx, h, c, costs, now)
 	if err != nil {
 		h.mu.Unlock()
 		d.Version, d.Key = book.version, h.account
 		return true, l.t.decide(ctx, r, c.set, d, err != errMoved)
 	}
-	now := l.clock()
 	d.Version, d.Key, d.At = book.version, h.account, time.UnixMicro(now+h.ahead).UTC()
 	if short < 0 {
 		l.spend(h, c, r, costs, d)
@@ -213,8 +213,7 @@ func (h *busyKey) pocket(x *pursed) *pocket {
 // counts counts the request, finds what it takes of each rule, and reports whether
 // it is one to be decided here: of a busy key, or where there is what it takes, or
 // of sub-buckets, of which no one call can tell.
-func (l *leases) counts(h *busyKey, c *choice, r *Request, costs []int64) bool {
-	now := l.clock()
+func (l *leases) counts(h *busyKey, c *choice, r *Request, costs []int64, now int64) bool {
 	h.asks.Add(now, 1)
 	asks, busy, held, possible := h.asks.PerWindow(now), true, true, true
 	for i, k := range c.pockets {
@@ -235,37 +234,38 @@ func (l *leases) counts(h *busyKey, c *choice, r *Request, costs []int64) bool {
 
 // gather sees that every pocket has what the request takes of it; short is the
 // first that has not, and cannot have it now, or -1. The caller holds h.mu, and
-// does so again when it returns, but not all the while.
-func (l *leases) gather(ctx context.Context, h *busyKey, c *choice, costs []int64) (short int, err error) {
-	for tries := 0; ; tries++ {
-		now, short := l.clock(), -1
+// does so again when it returns, but not all the while: now is the time of the
+// return.
+func (l *leases) gather(ctx context.Context, h *busyKey, c *choice, costs []int64, at int64) (short int, now int64, err error) {
+	for tries, now := 0, at; ; tries, now = tries+1, l.clock() {
+		short := -1
 		for i, k := range c.pockets {
 			switch {
 			case k.bound != c.set.purse.of[i].bound:
-				return 0, errMoved // the rules have changed meanwhile
+				return 0, now, errMoved // the rules have changed meanwhile
 			case costs[i] > k.limit.Capacity:
-				return i, nil
+				return i, now, nil
 			case short < 0 && k.Held(now) < costs[i]:
 				short = i
 			}
 		}
 		if short < 0 {
-			return short, nil
+			return short, now, nil
 		}
 		k := c.pockets[short]
 		shard := l.open(k, now)
 		switch {
 		case shard < 0:
-			return short, nil
+			return short, now, nil
 		case tries > 2*len(k.known)+len(c.pockets)+2:
-			return 0, errMoved // others are faster, each time
+			return 0, now, errMoved // others are faster, each time
 		case k.flight != nil:
 			err = h.await(ctx, k.flight)
 		default:
 			err = l.fetch(ctx, h, k, shard, costs[short]-k.Held(now))
 		}
 		if err != nil {
-			return 0, err
+			return 0, now, err
 		}
 	}
 }

@@ -120,6 +120,7 @@ func (l *leases) putBack(h *busyKey, x *held) bool {
 	if x.tokens > 0 && !x.pocket.Unspend(l.clock(), keys.Spent{ID: x.lease}, x.tokens) {
 		return false
 	}
+	l.stats.spent.Add(-uint64(x.tokens))
 	x.tokens = 0
 	l.holding.Store(h, struct{}{})
 	return true

@@ -9,43 +9,41 @@ import (
 	"time"
 
 	"github.com/guardd/guardd/keys"
+	"github.com/guardd/guardd/keys/keystest"
 	"github.com/guardd/guardd/keys/plans"
 )
 
-// counted counts the calls of a store, and can be taken away.
+// counted counts the calls of a store, and makes them fail in either form.
 type counted struct {
 	plans.Store
 	calls atomic.Int64
-	gone  atomic.Bool
+	fault keystest.Fault
 }
 
-func (c *counted) call() error {
+func (c *counted) call(do func() error) error {
 	c.calls.Add(1)
-	if c.gone.Load() {
+	switch c.fault {
+	case keystest.NotDone:
+		return errGone
+	case keystest.ReplyLost:
+		if err := do(); err != nil {
+			return err
+		}
 		return errGone
 	}
-	return nil
+	return do()
 }
 
 func (c *counted) Take(ctx context.Context, a *keys.Ask, ans *keys.Answer) error {
-	if err := c.call(); err != nil {
-		return err
-	}
-	return c.Store.Take(ctx, a, ans)
+	return c.call(func() error { return c.Store.Take(ctx, a, ans) })
 }
 
 func (c *counted) Settle(ctx context.Context, s *keys.Settlement, out *keys.Settled) error {
-	if err := c.call(); err != nil {
-		return err
-	}
-	return c.Store.Settle(ctx, s, out)
+	return c.call(func() error { return c.Store.Settle(ctx, s, out) })
 }
 
 func (c *counted) Lease(ctx context.Context, a *keys.LeaseAsk, out *keys.Leased) error {
-	if err := c.call(); err != nil {
-		return err
-	}
-	return c.Store.Lease(ctx, a, out)
+	return c.call(func() error { return c.Store.Lease(ctx, a, out) })
 }
 
 // fleet is instances over one store, each with a twin, by a clock that the test owns.
@@ -386,7 +384,7 @@ func TestLeasesInAnOutage(t *testing.T) {
 	const most = 90
 	f := newFleet(t, 3, leased(900, "1/24h", plans.Lease{Above: 100, Most: most}))
 	_, before := f.drive(1000, 50*time.Millisecond, "r")
-	f.shared.gone.Store(true)
+	f.shared.fault = keystest.NotDone
 	degraded, let := 0, 0
 	for n := range 3000 {
 		d := f.take(n%3, plans.Request{Rules: []string{"r"}, Cost: 1})
@@ -400,7 +398,7 @@ func TestLeasesInAnOutage(t *testing.T) {
 	if let < 300 || let > 900+3*most || degraded < 2000 {
 		t.Errorf("%d were let through in an outage, %d decided by the twins, %d before it", let, degraded, before)
 	}
-	f.shared.gone.Store(false)
+	f.shared.fault = keystest.Healthy
 	f.pass(time.Second)
 	if d := f.take(0, plans.Request{Rules: []string{"r"}, Cost: 1}); d.Degraded {
 		t.Errorf("the store is back: %+v", d)

@@ -122,7 +122,8 @@ const (
 
 func (r *Request) key() Digest {
 	if r.digest == (Digest{}) {
-		r.digest = sha256.Sum256([]byte(r.Key))
+		var room [128]byte // of keys as they are, no garbage
+		r.digest = sha256.Sum256(append(room[:0], r.Key...))
 	}
 	return r.digest
 }
