@@ -273,6 +273,10 @@ func TestProvisioningFilesPointAtEachOther(t *testing.T) {
 		}
 	}
 	read("dashboards/guardd.yaml", &providers)
+	readme, err := os.ReadFile(filepath.Join(folder, "README.md"))
+	if err != nil || len(providers.Providers) == 1 && !strings.Contains(string(readme), " "+providers.Providers[0].Options.Path+"/\n") {
+		t.Errorf("the README has dashboards copied to another folder: %v", err)
+	}
 	if providers.APIVersion != 1 || len(providers.Providers) != 1 || providers.Providers[0].Type != "file" || !filepath.IsAbs(providers.Providers[0].Options.Path) || providers.Providers[0].AllowUIUpdates {
 		t.Errorf("dashboards: %+v", providers)
 	}

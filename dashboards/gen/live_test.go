@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/prometheus/promql/parser"
 
+	"github.com/guardd/guardd/aggregate/asn/asntest"
 	"github.com/guardd/guardd/aggregate/kafkabus/kafkatest"
 	"github.com/guardd/guardd/keys/keystest/redistest"
 )
@@ -22,6 +23,7 @@ kafka: {brokers: ["%s"]}
 events: {spool_dir: spool-%s}
 limits_db: "sqlite:limits.db"
 breached: {files: [pwned.index]}
+asn_file: asn.mmdb
 realms:
   default:
     delivery: {driver: log}
@@ -54,6 +56,7 @@ func startFleet(t *testing.T) *fleet {
 	f := &fleet{redis: redistest.Start(t), kafka: kafkatest.Start(t, kafkatest.Options{Fake: true}), index: filepath.Join(dir, "pwned.index")}
 	writeFile(t, dir, "secret", strings.Repeat("s3cret-", 6)+"\n")
 	writeFile(t, dir, "limits.yaml", liveLimits)
+	asntest.Write(t, filepath.Join(dir, "asn.mmdb"), map[string]uint32{"160.0.0.0/3": 64500})
 	f.leak(t, bin)
 	run(t, "", bin, "limits", "import", dir+"/limits.yaml", "--limits-db", "sqlite:"+dir+"/limits.db", "--reason", "a first plan")
 	one := func(name string) *guarddProcess {
@@ -67,7 +70,8 @@ func startFleet(t *testing.T) *fleet {
 // leak makes the index of leaked passwords, in place of the one that is there.
 func (f *fleet) leak(t *testing.T, bin string) {
 	t.Helper()
-	run(t, "5BAA61E4C9B93F3F0682250B6CF8331B7EE68FD8:10434004\n", bin, "breached", "build", "-", "-o", f.index, "--partial")
+	list := writeFile(t, filepath.Dir(f.index), "pwned.txt", "5BAA61E4C9B93F3F0682250B6CF8331B7EE68FD8:10434004\n")
+	run(t, "", bin, "breached", "build", list, "-o", f.index, "--partial")
 }
 
 // TestLive holds the dashboards to two running guardds.

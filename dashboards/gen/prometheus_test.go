@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -22,18 +23,24 @@ type prometheusServer struct {
 	since time.Time
 }
 
-// startPrometheus runs one that scrapes the targets every second, until the test
-// ends. Where it is not installed the test is skipped, loudly; with CI=true or
+// missing ends a test that needs Prometheus: it is skipped, loudly; with CI=true or
 // GUARDD_REQUIRE_PROMETHEUS=1 it fails, so that a run without it cannot pass for
 // one with it.
+func missing(t *testing.T, command string) {
+	t.Helper()
+	if os.Getenv("CI") == "true" || os.Getenv("GUARDD_REQUIRE_PROMETHEUS") == "1" {
+		t.Fatalf("%s is not installed, and this run must not do without", command)
+	}
+	t.Skipf("SKIPPED: %s is not installed (Debian: apt-get install prometheus)", command)
+}
+
+// startPrometheus runs one that scrapes the targets every second, until the test
+// ends.
 func startPrometheus(t *testing.T, targets ...string) *prometheusServer {
 	t.Helper()
 	bin, err := exec.LookPath("prometheus")
 	if err != nil {
-		if os.Getenv("CI") == "true" || os.Getenv("GUARDD_REQUIRE_PROMETHEUS") == "1" {
-			t.Fatal("prometheus is not installed, and this run must not do without")
-		}
-		t.Skip("SKIPPED: prometheus is not installed (Debian: apt-get install prometheus), so nobody has seen a panel with samples")
+		missing(t, "prometheus")
 	}
 	dir, listen := t.TempDir(), freePort(t)
 	config := writeFile(t, dir, "prometheus.yml", fmt.Sprintf(`global: {scrape_interval: 1s, scrape_timeout: 1s}
@@ -61,6 +68,33 @@ scrape_configs:
 		return status == http.StatusOK, text
 	})
 	return p
+}
+
+// TestPrometheusTakesTheConfigurationsOfTheReadme has promtool read what is to be
+// copied from there.
+func TestPrometheusTakesTheConfigurationsOfTheReadme(t *testing.T) {
+	bin, err := exec.LookPath("promtool")
+	if err != nil {
+		missing(t, "promtool")
+	}
+	readme, err := os.ReadFile(filepath.Join(folder, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tried := 0
+	for _, block := range strings.Split(string(readme), "```yaml\n")[1:] {
+		text, _, _ := strings.Cut(block, "```")
+		if !strings.HasPrefix(text, "scrape_configs:") {
+			continue
+		}
+		tried++
+		if out, err := exec.Command(bin, "check", "config", "--syntax-only", writeFile(t, t.TempDir(), "prometheus.yml", text)).CombinedOutput(); err != nil {
+			t.Errorf("%v\n%s\n%s", err, text, out)
+		}
+	}
+	if tried == 0 {
+		t.Error("there is none")
+	}
 }
 
 // series is one of an answer.

@@ -59,6 +59,10 @@ var runtime = board{
 					q(`sum by (result) (increase(guardd_policy_reloads_total{WHERE}[RATE]))`, "policy {{result}}"),
 					q(`sum by (result) (increase(guardd_breached_corpus_reloads_total{WHERE}[RATE]))`, "leaked passwords {{result}}"),
 					q(`sum by (action) (increase(guardd_operator_changes_total{WHERE}[RATE]))`, "{{action}}")}},
+			{kind: lines, title: "Age of files", unit: units.Seconds, what: "Since the files of leaked passwords and of addresses' providers were made, where that is known: both are of use as long as somebody renews them.",
+				queries: []query{
+					q(`time() - (max by (kind) (guardd_breached_corpus_timestamp_seconds{WHERE}) > 0)`, "leaked passwords, {{kind}}"),
+					q(`time() - (max(guardd_asn_file_timestamp_seconds{WHERE}) > 0)`, "providers")}},
 			{kind: lines, title: "Leaked passwords", unit: units.Short, what: "Hashes in the corpus that answers, by kind, and whether it was found damaged (1), after which it answers nothing.",
 				queries: []query{
 					q(`max by (kind) (guardd_breached_corpus_rows{WHERE})`, "{{kind}} rows"),
