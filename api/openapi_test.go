@@ -89,6 +89,12 @@ func TestTheDocumentsWordsAreTheCodes(t *testing.T) {
 		}
 		return s
 	}
+	dependency := func(property string) (s []string) {
+		for _, w := range schemas["Status"].Value.Properties["dependencies"].Value.Items.Value.Properties[property].Value.Enum {
+			s = append(s, w.(string))
+		}
+		return s
+	}
 	for _, row := range []struct {
 		name      string
 		got, want []string
@@ -99,6 +105,8 @@ func TestTheDocumentsWordsAreTheCodes(t *testing.T) {
 		{"rung", words("TierLevel", "rung"), texts(rungs)},
 		{"outcome", words("OutcomeRequest", "outcome"), outcomes},
 		{"advice", words("OutcomeResponse", "advice"), escalation.Advices},
+		{"a dependency's name", dependency("name"), api.Dependencies},
+		{"a dependency's state", dependency("state"), api.DependencyStates},
 		{"an outcome's proof_error", words("OutcomeResponse", "proof_error"), texts(proofErrors)},
 	} {
 		if !slices.Equal(row.got, row.want) {

@@ -31,6 +31,9 @@ type OperatorsConfig struct {
 	Limits LimitsExplainer
 	// LimitsStore is where plan limits are kept; nil: in no database.
 	LimitsStore LimitsStore
+	// Status is what the status page shows of this instance and of logins; nil: the
+	// posture alone is known.
+	Status StatusSource
 	// Keys are those that services have, too; the ones without a role may
 	// nothing here.
 	Keys []Key
@@ -72,6 +75,8 @@ func serveOperators(r chi.Router, c *OperatorsConfig) {
 		r.Delete(RoutePosture, told(s, RoleOperate, s.desk.Release))
 		r.Post(RouteReload, told(s, RoleOperate, s.desk.Reload))
 		r.Get(RouteAudit, asked(s, s.audit, "realm", "before", "limit"))
+		r.Get(RouteStatus, asked(s, s.status(c.Status), "realm"))
+		r.Get(RouteStatusPage, serveStatusPage)
 		r.Post(RouteLimitsExplain, told(s, RoleRead, s.explainLimits(c.Limits)))
 		s.serveLimits(r, c.LimitsStore)
 	})

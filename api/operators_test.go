@@ -76,6 +76,7 @@ var everything = []struct {
 	changes            bool
 }{
 	{"POST", api.RouteExplain, `{"account":"alice","ip":"203.0.113.7"}`, false},
+	{"GET", api.RouteStatus, "", false},
 	{"POST", api.RouteClear, `{"account":"alice","ip":"203.0.113.7","reason":"a ticket"}`, true},
 	{"PUT", "/admin/v1/lists/deny", `{"cidr":"192.0.2.0/24","reason":"a scan","expires_at":"2030-01-01T00:00:00Z"}`, true},
 	{"GET", "/admin/v1/lists/deny?realm=default", "", false},

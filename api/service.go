@@ -74,7 +74,7 @@ const (
 // Routes lists every name that Observer.Answered is given.
 var Routes = []string{RouteAttempts, RouteOutcomes, RouteRevoke, RouteOpenAPI, RouteTake, RouteSettle, RouteCheck, RouteRange, RoutePublicRange,
 	RoutePage, RouteImage, RouteAudio, RoutePow, RouteAnswer, RouteSend, RouteWorker,
-	RouteExplain, RouteClear, RouteLists, RoutePosture, RouteReload, RouteAudit, RouteLimitsExplain,
+	RouteExplain, RouteClear, RouteLists, RoutePosture, RouteReload, RouteAudit, RouteStatus, RouteStatusPage, RouteLimitsExplain,
 	RouteLimits, RouteLimitsRules, RouteLimitsPlans, RouteLimitsKeys, RouteLimitsChanges, RouteOther}
 
 // MaxBody is the largest request body in bytes; a larger one is answered 413.

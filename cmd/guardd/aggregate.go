@@ -69,6 +69,7 @@ func (s *server) openAggregator() error {
 	}
 	a := aggregate.NewAggregator(aggregate.AggregatorConfig{Bus: s.bus, Group: s.config.Kafka.Group, Store: s.keeper, Shards: s.shards,
 		Recents: s.recents, Watch: s.detection(), Provider: providers, Now: s.guard.Now, Failed: s.aggregatorFailed})
+	s.aggregator = a
 	s.metrics.watchAggregator(a.Stats, s.realms)
 	s.metrics.watchDetection(a.Stats, s.realms, s.desk.InForce, s.moments.Told)
 	s.background(func(ctx context.Context) {

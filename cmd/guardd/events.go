@@ -51,6 +51,7 @@ func (s *server) openEvents() error {
 		defer cancel()
 		return p.Close(ctx)
 	})
+	s.published = p.Stats
 	s.metrics.watchEvents(p.Stats)
 	s.observer = api.Observers{s.metrics, p}
 	return nil

@@ -84,7 +84,7 @@ func (s *server) follow(ctx context.Context) {
 
 // operators is what the admin listener serves operators by.
 func (s *server) operators() *api.OperatorsConfig {
-	return &api.OperatorsConfig{Desk: s.desk, Limits: s.limits, LimitsStore: s.limitsStore(), Keys: s.apiKeys(), Loopback: onLoopback(s.admin.listener.Addr().String()),
+	return &api.OperatorsConfig{Desk: s.desk, Limits: s.limits, LimitsStore: s.limitsStore(), Status: statusSource{s, time.Now()}, Keys: s.apiKeys(), Loopback: onLoopback(s.admin.listener.Addr().String()),
 		Log: s.log, Observer: s.metrics}
 }
 

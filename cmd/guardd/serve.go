@@ -98,6 +98,9 @@ type server struct {
 	// keeper keeps what is learned of many attempts, recents the last of them.
 	keeper  keeper
 	recents *aggregate.Recents
+	// published counts what becomes of events; aggregator reads them, nil: not here.
+	published  func() aggregate.Stats
+	aggregator *aggregate.Aggregator
 	// observer is told of every answer: metrics, and the publisher of events.
 	observer api.Observer
 	// reread loads the configuration again, for a reload.

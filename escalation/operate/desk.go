@@ -171,3 +171,14 @@ func unreachable(err error) error {
 	}
 	return fmt.Errorf("%w: %w", escalation.ErrStore, err)
 }
+
+// Realms lists those that are the operator's, in their order.
+func (d *Desk) Realms(w *Who) []string {
+	list := []string{}
+	for _, r := range d.c.Realms() {
+		if w.may(r) == nil {
+			list = append(list, r)
+		}
+	}
+	return list
+}
