@@ -15,6 +15,9 @@ import (
 type Taker interface {
 	Take(ctx context.Context, r *plans.Request) (*plans.Decision, error)
 	Settle(ctx context.Context, reservation string, cost int64) (*plans.Settlement, error)
+	Acquire(ctx context.Context, r *plans.SlotRequest) (*plans.SlotDecision, error)
+	Renew(ctx context.Context, slot string, r *plans.SlotRequest) (*plans.SlotDecision, error)
+	Release(ctx context.Context, slot string) (released bool, err error)
 }
 
 // takeAnswer is a TakeResponse, but for its headers, and the headers that it is
@@ -32,12 +35,8 @@ func (s *service) take(ctx context.Context, _ *Key, q *client.TakeRequest) (*tak
 	if q.Cost != nil {
 		r.Cost = *q.Cost
 	}
-	switch {
-	case q.Rule == "":
-	case len(q.Rules) > 0:
-		return nil, problemInvalid(client.FieldError{Field: "rules", Reason: "not_with_rule"})
-	default:
-		r.Rules = []string{q.Rule}
+	if err := oneRule(q.Rule, &r.Rules); err != nil {
+		return nil, err
 	}
 	d, err := s.Limits.Take(ctx, &r)
 	if err != nil {
@@ -47,6 +46,18 @@ func (s *service) take(ctx context.Context, _ *Key, q *client.TakeRequest) (*tak
 		return nil, problemImpossible()
 	}
 	return &takeAnswer{takeResponse(d), limits.Headers(d)}, nil
+}
+
+// oneRule adds the field rule to rules; both together are refused.
+func oneRule(rule string, rules *[]string) error {
+	switch {
+	case rule == "":
+	case len(*rules) > 0:
+		return problemInvalid(client.FieldError{Field: "rules", Reason: "not_with_rule"})
+	default:
+		*rules = []string{rule}
+	}
+	return nil
 }
 
 func takeResponse(d *plans.Decision) client.TakeResponse {
@@ -116,4 +127,16 @@ func (noLimits) Take(context.Context, *plans.Request) (*plans.Decision, error) {
 
 func (noLimits) Settle(context.Context, string, int64) (*plans.Settlement, error) {
 	return nil, plans.Faults{{Field: "reservation", Reason: "invalid"}}
+}
+
+func (noLimits) Acquire(context.Context, *plans.SlotRequest) (*plans.SlotDecision, error) {
+	return nil, plans.ErrUnknownRule
+}
+
+func (noLimits) Renew(context.Context, string, *plans.SlotRequest) (*plans.SlotDecision, error) {
+	return nil, plans.Faults{{Field: "slot", Reason: "invalid"}}
+}
+
+func (noLimits) Release(context.Context, string) (bool, error) {
+	return false, plans.Faults{{Field: "slot", Reason: "invalid"}}
 }

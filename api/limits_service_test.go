@@ -34,10 +34,11 @@ func newCounter(t *testing.T) *counter {
 	if err != nil {
 		t.Fatal(err)
 	}
-	taker := plans.NewTaker(plans.Config{Store: keys.NewMemory(keys.MemoryConfig{Now: clock}), Sealer: secrets.Reservations(), Now: clock,
+	taker := plans.NewTaker(plans.Config{Store: keys.NewMemory(keys.MemoryConfig{Now: clock}), Sealer: secrets.Reservations(), Slots: secrets.Slots(), Now: clock,
 		Hash: func(d plans.Digest) keys.Account { return keys.Account(d[:16]) }})
 	b, faults := plans.Compile(&plans.Definition{
-		Rules: []plans.Rule{{Name: "burst", Capacity: 5, Refill: "1/400ms"}, {Name: "day", Capacity: 100, Refill: "100/24h"}, {Name: "dear", Capacity: 9_000_000_000_000_000, Refill: "1/1us"}},
+		Rules: []plans.Rule{{Name: "burst", Capacity: 5, Refill: "1/400ms"}, {Name: "day", Capacity: 100, Refill: "100/24h"}, {Name: "dear", Capacity: 9_000_000_000_000_000, Refill: "1/1us"},
+			{Name: "inflight", Kind: plans.Concurrency, Capacity: 2}},
 		Plans: []plans.Plan{{Name: "free", Rules: []string{"burst", "day"}}},
 		Keys:  []plans.Key{{SHA256: sha256.Sum256([]byte("acme")), Plan: "free"}, {SHA256: sha256.Sum256([]byte("stopped")), Plan: "free", State: plans.Suspended}},
 	}, "1", nil)
@@ -175,6 +176,18 @@ func TestBadTakesAndSettlementsNameTheirField(t *testing.T) {
 		{api.RouteSettle, `{"reservation":"bent","cost":1}`, "reservation: invalid"},
 		{api.RouteSettle, `{"reservation":"bent","cost":-1}`, "cost: negative"},
 		{api.RouteSettle, `{"reservation":"bent"}`, "cost: missing"},
+		{api.RouteTake, `{"key":"k","rule":"inflight"}`, "rules[0]: is_concurrency"},
+		{api.RouteAcquire, `{"rule":"inflight"}`, "key: empty"},
+		{api.RouteAcquire, `{"key":"k","rule":"day"}`, "rules[0]: not_concurrency"},
+		{api.RouteAcquire, `{"key":"k","rule":"inflight","rules":["inflight"]}`, "rules: not_with_rule"},
+		{api.RouteAcquire, `{"key":"stranger"}`, "key: not_registered"},
+		{api.RouteAcquire, `{"key":"k","rule":"inflight","ttl_ms":999}`, "ttl_ms: out_of_range"},
+		{api.RouteAcquire, `{"key":"k","rule":"inflight","ttl_ms":-1}`, "ttl_ms: out_of_range"},
+		{api.RouteAcquire, `{"key":"k","rule":"inflight","ttl_ms":9223372036854775807}`, "ttl_ms: out_of_range"},
+		{api.RouteAcquire, `{"key":"k","rule":"inflight","ttl_ms":"1m"}`, "ttl_ms: wrong_type"},
+		{api.RouteAcquire, `{"slot":"bent"}`, "slot: invalid"},
+		{api.RouteRelease, `{"slot":"bent"}`, "slot: invalid"},
+		{api.RouteRelease, `{}`, "slot: empty"},
 	} {
 		if got := c.post(row.path, row.body).problem(t, 400, client.ProblemInvalid); !slices.Contains(got, row.want) {
 			t.Errorf("%.60s: %q, want %s", row.body, got, row.want)
@@ -223,4 +236,50 @@ func TestReservationsOverHTTP(t *testing.T) {
 	bent := []byte(a.Reservation)
 	bent[len(bent)/2] ^= 1
 	c.post(api.RouteSettle, fmt.Sprintf(`{"reservation":%q,"cost":0}`, bent)).problem(t, 400, client.ProblemInvalid)
+}
+
+// A slot is held until it is released or expires, and tells nobody what it is of.
+func TestSlotsOverHTTP(t *testing.T) {
+	c := newCounter(t)
+	acquire := func(body string) (*client.AcquireResponse, http.Header) {
+		t.Helper()
+		a := c.post(api.RouteAcquire, body)
+		return read[client.AcquireResponse](t, a), a.Header
+	}
+	const ask = `{"key":"k","rule":"inflight"}`
+	a, h := acquire(ask)
+	if !a.Allowed || a.InUse != 1 || a.Limit != 2 || a.Rule != "inflight" || a.ExpiresAt == nil || a.ExpiresAt.UnixMicro() != c.now+60*keys.Second ||
+		h.Get("RateLimit-Policy") != `"inflight";q=2;qu="concurrent-requests"` || h.Get("RateLimit") != `"inflight";r=1` || a.Headers["RateLimit"] != h.Get("RateLimit") {
+		t.Errorf("%+v %v", a, h)
+	}
+	if a.Slot == "" || strings.Contains(a.Slot, "inflight") {
+		t.Fatalf("slot %q", a.Slot)
+	}
+	acquire(ask)
+	if a, h := acquire(ask); a.Allowed || a.Slot != "" || a.InUse != 2 || a.ExpiresAt != nil || a.RetryAfterMS < 1000 || h.Get("Retry-After") != "1" || h.Get("RateLimit") != `"inflight";r=0;t=1` {
+		t.Errorf("%+v %v", a, h)
+	}
+	c.now += 50 * keys.Second
+	if b, _ := acquire(fmt.Sprintf(`{"key":"k","rule":"inflight","slot":%q,"ttl_ms":2000}`, a.Slot)); !b.Renewed || b.Slot != a.Slot || b.ExpiresAt.UnixMicro() != c.now+2*keys.Second {
+		t.Errorf("%+v", b)
+	}
+	release := func(slot string) bool {
+		return read[client.ReleaseResponse](t, c.post(api.RouteRelease, fmt.Sprintf(`{"slot":%q}`, slot))).Released
+	}
+	if !release(a.Slot) || release(a.Slot) {
+		t.Error("a slot is released once")
+	}
+	once := `{"key":"k","rule":"inflight","request_id":"r"}`
+	first, _ := acquire(once)
+	if again, _ := acquire(once); !first.Allowed || !again.Renewed || again.InUse != 2 {
+		t.Errorf("%+v, again %+v", first, again)
+	}
+	// What is sealed as one thing is not another.
+	r, _ := c.take(`{"key":"acme","cost":1,"reserve":true}`)
+	c.post(api.RouteRelease, fmt.Sprintf(`{"slot":%q}`, r.Reservation)).problem(t, 400, client.ProblemInvalid)
+	c.post(api.RouteSettle, fmt.Sprintf(`{"reservation":%q,"cost":1}`, first.Slot)).problem(t, 400, client.ProblemInvalid)
+	c.post(api.RouteAcquire, `{"key":"k","rule":"none"}`).problem(t, 404, client.ProblemUnknownRule)
+	if a, h := acquire(`{"key":"acme","route":"GET /x"}`); !a.Allowed || a.Reason != plans.ReasonUncounted || a.Slot != "" || h.Get("RateLimit") != "" {
+		t.Errorf("%+v", a)
+	}
 }

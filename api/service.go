@@ -62,6 +62,8 @@ const (
 	RouteOpenAPI  = "/v1/openapi.yaml"
 	RouteTake     = "/v1/limits/take"
 	RouteSettle   = "/v1/limits/settle"
+	RouteAcquire  = "/v1/limits/acquire"
+	RouteRelease  = "/v1/limits/release"
 	RouteCheck    = "/v1/breached/check"
 	RouteRange    = "/v1/breached/range/{prefix}"
 	// RoutePublicRange is the public service's own path, on both listeners.
@@ -72,7 +74,7 @@ const (
 )
 
 // Routes lists every name that Observer.Answered is given.
-var Routes = []string{RouteAttempts, RouteOutcomes, RouteRevoke, RouteOpenAPI, RouteTake, RouteSettle, RouteCheck, RouteRange, RoutePublicRange,
+var Routes = []string{RouteAttempts, RouteOutcomes, RouteRevoke, RouteOpenAPI, RouteTake, RouteSettle, RouteAcquire, RouteRelease, RouteCheck, RouteRange, RoutePublicRange,
 	RoutePage, RouteImage, RouteAudio, RoutePow, RouteAnswer, RouteSend, RouteWorker,
 	RouteExplain, RouteClear, RouteLists, RoutePosture, RouteReload, RouteAudit, RouteStatus, RouteStatusPage, RouteLimitsExplain,
 	RouteLimits, RouteLimitsRules, RouteLimitsPlans, RouteLimitsKeys, RouteLimitsChanges, RouteOther}
@@ -97,6 +99,8 @@ func Service(c Config) http.Handler {
 	r.Post(RouteRevoke, serveJSON(s, s.revoke))
 	r.Post(RouteTake, serveJSON(s, s.take))
 	r.Post(RouteSettle, serveJSON(s, s.settle))
+	r.Post(RouteAcquire, serveJSON(s, s.acquire))
+	r.Post(RouteRelease, serveJSON(s, s.release))
 	r.Post(RouteCheck, serveJSON(s, s.checkBreached))
 	s.serveRanges(r)
 	s.servePublicRanges(r)

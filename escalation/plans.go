@@ -22,6 +22,18 @@ func (r Reservations) Open(token string) (plain []byte, ok bool) {
 	return r.secrets.open(forReservation, token)
 }
 
+// Slots seals the slots that callers of a general API hold, as Reservations does.
+type Slots struct{ secrets *Secrets }
+
+// Slots returns the sealer of slots.
+func (s *Secrets) Slots() Slots { return Slots{s} }
+
+// Seal encrypts and authenticates plain.
+func (s Slots) Seal(plain []byte) string { return s.secrets.seal(forSlot, plain) }
+
+// Open is the inverse of Seal; ok is false for everything that Seal did not make.
+func (s Slots) Open(token string) (plain []byte, ok bool) { return s.secrets.open(forSlot, token) }
+
 // CallerHash is the keyed hash under which a caller of a general API is counted,
 // by the SHA-256 of his key. The pepper is that of the default realm, or of the
 // first by name where there is none: it outlives the sealing secrets. No account

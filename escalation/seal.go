@@ -18,9 +18,10 @@ const (
 	forDevice    purpose = "d" // what a known browser carries
 	// What a caller of a general API reserved, to be settled.
 	forReservation purpose = "r"
+	forSlot        purpose = "s"
 )
 
-var purposes = []purpose{forAttempt, forChallenge, forProof, forDevice, forReservation}
+var purposes = []purpose{forAttempt, forChallenge, forProof, forDevice, forReservation, forSlot}
 
 // Sizes of tokens in characters, so that a bent request cannot make us decode
 // megabytes.

@@ -82,7 +82,7 @@ func (f *Fallback) Release(ctx context.Context, r *SlotReturn) (released, degrad
 	})
 	switch {
 	case err == nil:
-		return released || mine && r.Local, false, nil
+		return released || mine, false, nil // given here while it was gone, or lost there
 	case errors.Is(err, ErrAsk):
 		return false, false, err
 	}

@@ -74,9 +74,6 @@ type SlotReturn struct {
 	Now, Deadline int64
 	Keys          []string
 	ID            [16]byte
-	// Local: they were granted by this instance's twin while the shared store was
-	// gone.
-	Local bool
 }
 
 // Validate refuses what no store should be asked. Every Slots calls it first.

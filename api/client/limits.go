@@ -1,5 +1,7 @@
 package client
 
+import "time"
+
 // TakeRequest asks whether a caller of a general API may do something now, and
 // takes its cost if he may: POST /v1/limits/take.
 type TakeRequest struct {
@@ -62,4 +64,57 @@ type SettleResponse struct {
 	Charged   int64 `json:"charged"`   // the cost that counts, in tokens
 	Remaining int64 `json:"remaining"` // of the binding rule, after this
 	Degraded  bool  `json:"degraded"`
+}
+
+// AcquireRequest asks for a slot of rules of kind concurrency, or renews one: POST
+// /v1/limits/acquire.
+type AcquireRequest struct {
+	Key   string   `json:"key"`
+	Rule  string   `json:"rule"`
+	Rules []string `json:"rules"` // all or nothing; not with Rule
+	// Route is for a Key with a plan, of which neither Rule nor Rules is given.
+	Route string `json:"route"`
+	// TTLMS is how long the slot lives unless it is renewed, from 1000; at most, and
+	// if 0, as the rules say.
+	TTLMS int64 `json:"ttl_ms"`
+	// RequestID makes a repeat renew the first's slot while it is held.
+	RequestID string `json:"request_id"`
+	// Slot is one that is held, to be renewed. Key and Rules need not be given then.
+	Slot string `json:"slot"`
+}
+
+// AcquireResponse is the answer to an AcquireRequest.
+type AcquireResponse struct {
+	Allowed bool   `json:"allowed"`
+	Slot    string `json:"slot"` // to renew and to release; "" where nothing is held
+	Renewed bool   `json:"renewed"`
+	// Rule, InUse and Limit are of the rule with the fewest slots left.
+	Rule      string      `json:"rule"`
+	InUse     int64       `json:"in_use"`
+	Limit     int64       `json:"limit"`
+	ExpiresAt *time.Time  `json:"expires_at,omitempty"` // none where nothing is held
+	Degraded  bool        `json:"degraded"`
+	Reason    string      `json:"reason,omitempty"` // why no rule decided
+	Limits    []SlotLevel `json:"limits"`
+	// RetryAfterMS is an estimate: nobody knows when another's work is done.
+	RetryAfterMS int64             `json:"retry_after_ms"`
+	Headers      map[string]string `json:"headers"` // to pass on
+}
+
+// SlotLevel is one rule of an acquire.
+type SlotLevel struct {
+	Rule    string `json:"rule"`
+	Limit   int64  `json:"limit"`
+	InUse   int64  `json:"in_use"`
+	Allowed bool   `json:"allowed"`
+}
+
+// ReleaseRequest frees a slot: POST /v1/limits/release.
+type ReleaseRequest struct {
+	Slot string `json:"slot"`
+}
+
+// ReleaseResponse is the answer to a ReleaseRequest.
+type ReleaseResponse struct {
+	Released bool `json:"released"` // false: it was not held any more
 }

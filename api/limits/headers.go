@@ -69,6 +69,39 @@ func RetrySeconds(d *plans.Decision) int64 {
 	return wholeSeconds(d.RetryAfter)
 }
 
+// SlotHeaders are the fields of a decision about slots, the binding rule first: q
+// is the slots there are, r those that are free, with no window. None for a
+// decision that no rule made.
+func SlotHeaders(d *plans.SlotDecision) []Header {
+	if d.Binding < 0 {
+		return nil
+	}
+	policy, state := slotFields(d, nil, nil)
+	h := []Header{{Policy, string(policy)}, {RateLimit, string(state)}}
+	if !d.Allowed {
+		h = append(h, Header{RetryAfter, strconv.FormatInt(wholeSeconds(d.RetryAfter), 10)})
+	}
+	return h
+}
+
+// slotFields adds the rules of a decision to lists.
+func slotFields(d *plans.SlotDecision, policy, state []byte) (p, s []byte) {
+	ls := []*plans.SlotState{&d.Limits[d.Binding]}
+	for i := range d.Limits {
+		if i != d.Binding {
+			ls = append(ls, &d.Limits[i])
+		}
+	}
+	for _, l := range ls {
+		policy = append(parameter(item(policy, l.Rule), "q", l.Cap), `;qu="concurrent-requests"`...)
+		state = parameter(item(state, l.Rule), "r", l.Remaining())
+		if !l.Allowed {
+			state = parameter(state, "t", wholeSeconds(d.RetryAfter))
+		}
+	}
+	return policy, state
+}
+
 // Set writes them.
 func Set(h http.Header, d *plans.Decision) {
 	SetHeaders(h, Headers(d))

@@ -28,7 +28,7 @@ func newWorld(t *testing.T, d *plans.Definition) *world {
 	t.Helper()
 	w := &world{t: t, now: 1_800_000_000 * keys.Second}
 	now := func() int64 { return w.now }
-	w.Taker = plans.NewTaker(plans.Config{Store: keys.NewMemory(keys.MemoryConfig{Now: now}), Sealer: plainSealer{}, Hash: hash, Now: now})
+	w.Taker = plans.NewTaker(plans.Config{Store: keys.NewMemory(keys.MemoryConfig{Now: now}), Sealer: plainSealer{}, Slots: plainSealer{}, Hash: hash, Now: now})
 	b, faults := plans.Compile(d, "1", nil)
 	if len(faults) > 0 {
 		t.Fatal(faults)

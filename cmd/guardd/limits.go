@@ -50,9 +50,9 @@ func (c *config) checkLimitsDB(bad *faults) {
 // openLimits makes what decides about plan limits.
 func (s *server) openLimits(st store) error {
 	s.limits = plans.NewTaker(plans.Config{
-		Store: st, Sealer: s.secrets.Reservations(), Instance: s.instance,
+		Store: st, Sealer: s.secrets.Reservations(), Slots: s.secrets.Slots(), Instance: s.instance,
 		Hash:     func(d plans.Digest) keys.Account { return s.guard.CallerHash(d) },
-		Recorder: func(_ *plans.Request, d *plans.Decision) { s.metrics.took(d) },
+		Recorder: func(_ *plans.Request, d *plans.Decision) { s.metrics.took(d) }, SlotRecorder: s.metrics.slotted,
 		Evidence: s.openEvidence(),
 	})
 	s.limits.Swap(s.config.book)

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"strconv"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/guardd/guardd/keys/plans"
@@ -13,6 +15,10 @@ var takeResults = []string{"allowed", "refused", "impossible", plans.ReasonSuspe
 // labels: there may be any number of them.
 func (m *metrics) registerTakes(counter func(name, help string, labels ...string) *prometheus.CounterVec) {
 	m.takes = counter("guardd_limit_takes_total", "Takes of plan limits decided, by result, and whether this instance decided alone.", "result", "degraded")
+	m.slots = counter("guardd_limit_slots_total", "What became of slots of plan limits, by result, and whether this instance decided alone.", "result", "degraded")
+	for _, r := range plans.SlotResults {
+		each(func(alone string) { m.slots.WithLabelValues(string(r), alone) }, "false", "true")
+	}
 	for _, r := range takeResults {
 		each(func(alone string) { m.takes.WithLabelValues(r, alone) }, "false", "true")
 	}
@@ -33,4 +39,9 @@ func (m *metrics) took(d *plans.Decision) {
 		alone = "true"
 	}
 	m.takes.WithLabelValues(result, alone).Inc()
+}
+
+// slotted counts what became of a slot.
+func (m *metrics) slotted(r plans.SlotResult, degraded bool) {
+	m.slots.WithLabelValues(string(r), strconv.FormatBool(degraded)).Inc()
 }

@@ -60,6 +60,7 @@ type metrics struct {
 	messages, answers *prometheus.CounterVec
 
 	takes                                                 *prometheus.CounterVec
+	slots                                                 *prometheus.CounterVec
 	lookups, corpusReloads                                *prometheus.CounterVec
 	corpusRows, corpusDate, corpusComplete, corpusDamaged *prometheus.GaugeVec
 

@@ -67,6 +67,7 @@ type store interface {
 	keys.Codes
 	keys.Settler
 	keys.Leaser
+	keys.Slots
 }
 
 // openStore returns the embedded twin, or Redis with the twin behind it. It

@@ -29,7 +29,7 @@ func newCourt(t *testing.T, instances int, trail func(now func() int64) keys.Tra
 	for i := range instances {
 		e := plans.NewEvidence(plans.EvidenceConfig{Trail: c.trail, Instance: [8]byte{byte(i + 1)}, Now: now, Unsent: 1 << 16,
 			OnError: func(err error) { c.errs = append(c.errs, err) }})
-		tk := plans.NewTaker(plans.Config{Store: c.store, Sealer: plainSealer{}, Hash: hash, Evidence: e, Instance: [8]byte{byte(i + 1)}, Now: now})
+		tk := plans.NewTaker(plans.Config{Store: c.store, Sealer: plainSealer{}, Slots: plainSealer{}, Hash: hash, Evidence: e, Instance: [8]byte{byte(i + 1)}, Now: now})
 		b, faults := plans.Compile(d, "7", nil)
 		if len(faults) > 0 {
 			t.Fatal(faults)
@@ -380,7 +380,7 @@ func TestEvidenceSkipsWhatIsNoRow(t *testing.T) {
 
 func BenchmarkEvidence(b *testing.B) {
 	e := plans.NewEvidence(plans.EvidenceConfig{Trail: keys.NewMemoryTrail(64<<20, nil)})
-	w := plans.NewTaker(plans.Config{Store: keys.NewMemory(keys.MemoryConfig{}), Sealer: plainSealer{}, Hash: hash})
+	w := plans.NewTaker(plans.Config{Store: keys.NewMemory(keys.MemoryConfig{}), Sealer: plainSealer{}, Slots: plainSealer{}, Hash: hash})
 	book, _ := plans.Compile(three, "1", nil)
 	w.Swap(book)
 	for name, r := range map[string]*plans.Request{"allowed": {Key: "free-key", Cost: 1}, "refused": {Key: "k", Rules: []string{"second"}, Cost: 11}} {

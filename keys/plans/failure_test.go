@@ -93,3 +93,47 @@ func TestAReservationOfAnOutageIsSettledWithTheTwin(t *testing.T) {
 		t.Errorf("%d let through after it, not 7", n)
 	}
 }
+
+func (g *gone) Acquire(c ctx, a *keys.SlotAsk, ans *keys.SlotAnswer) error {
+	if g.is {
+		return errGone
+	}
+	return g.Store.Acquire(c, a, ans)
+}
+
+// Of 4 instances each gives its share of a rule's slots, or all, or none.
+func TestWhenTheSharedStoreIsGoneSlotsDoWhatTheirRuleSays(t *testing.T) {
+	d := &plans.Definition{Rules: []plans.Rule{
+		{Name: "local", Kind: plans.Concurrency, Capacity: 12},
+		{Name: "open", Kind: plans.Concurrency, Capacity: 4, Failure: plans.Open},
+		{Name: "closed", Kind: plans.Concurrency, Capacity: 12, Failure: plans.Closed},
+	}}
+	for _, c := range []struct {
+		rules []string
+		want  int // of 20
+	}{
+		{[]string{"local"}, 3},
+		{[]string{"open"}, 20},
+		{[]string{"closed"}, 0},
+		{[]string{"open", "local"}, 3}, // the open one lets all through, the other still counts
+		{[]string{"local", "closed"}, 0},
+	} {
+		w := newWorld(t, d)
+		shared := &gone{Store: w.store}
+		w.over(keys.NewFallback(keys.FallbackConfig{Primary: shared, Local: keys.NewMemory(keys.MemoryConfig{Now: func() int64 { return w.now }}), Instances: 4}), d)
+		shared.is = true
+		got := 0
+		for range 20 {
+			a := w.acquire(plans.SlotRequest{Key: "k", Rules: c.rules})
+			if !a.Degraded || a.Allowed == (a.RetryAfter > 0) || a.Allowed != (a.Slot != "") || a.Allowed && !a.Expires.After(a.At) {
+				t.Errorf("%v: %+v", c.rules, a)
+			}
+			if a.Allowed {
+				got++
+			}
+		}
+		if got != c.want {
+			t.Errorf("%v: %d of 20 have a slot, not %d", c.rules, got, c.want)
+		}
+	}
+}

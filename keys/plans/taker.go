@@ -20,6 +20,7 @@ type Store interface {
 	keys.Store
 	keys.Settler
 	keys.Leaser
+	keys.Slots
 }
 
 // Sealer makes a reservation something that only we can read and make. Open
@@ -29,10 +30,12 @@ type Sealer interface {
 	Open(token string) (plain []byte, ok bool)
 }
 
-// Config is what a Taker is made of. All but Recorder, Evidence, Now and Rand are needed.
+// Config is what a Taker is made of. All but Recorder, SlotRecorder, Evidence, Now and Rand are needed.
 type Config struct {
 	Store  Store
 	Sealer Sealer
+	// Slots is the Sealer of slots: what it makes is nothing to Sealer, and the reverse.
+	Slots Sealer
 	// Hash is a keyed hash of a key's SHA-256: a store that leaks names nobody.
 	Hash func(Digest) keys.Account
 	// Instance names this one, so that what it granted alone in an outage is
@@ -40,6 +43,8 @@ type Config struct {
 	Instance [8]byte
 	// Recorder is told every decision, for metrics; it must not block.
 	Recorder func(*Request, *Decision)
+	// SlotRecorder is told what became of slots; it must not block.
+	SlotRecorder func(result SlotResult, degraded bool)
 	// Evidence remembers what was decided and settled; nil: nobody does.
 	Evidence *Evidence
 	// Now is the time in microseconds where it is owned; nil: the store's clock.

@@ -62,7 +62,7 @@ func onEveryStore(t *testing.T, test func(t *testing.T, newWorld func(*testing.T
 
 func (w *world) over(store plans.Store, d *plans.Definition) *world {
 	w.t.Helper()
-	w.Taker = plans.NewTaker(plans.Config{Store: store, Sealer: plainSealer{}, Now: func() int64 { return w.now }, Hash: func(d plans.Digest) keys.Account {
+	w.Taker = plans.NewTaker(plans.Config{Store: store, Sealer: plainSealer{}, Slots: plainSealer{}, Now: func() int64 { return w.now }, Hash: func(d plans.Digest) keys.Account {
 		a := hash(d)
 		a[15] ^= w.salt
 		return a
