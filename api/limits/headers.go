@@ -31,9 +31,15 @@ const Draft = "draft-ietf-httpapi-ratelimit-headers-11"
 // Reset is the seconds until full. The binding rule comes first.
 //
 // None for a decision that no rule made.
-func Headers(d *plans.Decision) []Header {
+func Headers(d *plans.Decision) []Header { return headers(d, nil) }
+
+// headers adds the slots that are held, where there are any.
+func headers(d *plans.Decision, held *plans.SlotDecision) []Header {
 	if d.Binding < 0 || len(d.Limits) == 0 {
-		return nil
+		if held == nil {
+			return nil
+		}
+		return SlotHeaders(held)
 	}
 	policy, state := make([]byte, 0, 64), make([]byte, 0, 64) // written by hand: every answer bears them
 	for _, l := range binding(d) {
@@ -45,6 +51,9 @@ func Headers(d *plans.Decision) []Header {
 		case next > 0:
 			state = parameter(state, "t", wholeSeconds(next))
 		}
+	}
+	if held != nil && held.Binding >= 0 {
+		policy, state = slotFields(held, policy, state)
 	}
 	b := &d.Limits[d.Binding]
 	h := []Header{

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/go-chi/chi/v5"
 
@@ -15,6 +16,10 @@ import (
 type Taker interface {
 	Take(ctx context.Context, r *plans.Request) (*plans.Decision, error)
 	Refund(ctx context.Context, d *plans.Decision, status int) error
+	HoldsSlots() bool
+	Acquire(ctx context.Context, r *plans.SlotRequest) (*plans.SlotDecision, error)
+	Renew(ctx context.Context, slot string, r *plans.SlotRequest) (*plans.SlotDecision, error)
+	Release(ctx context.Context, slot string) (bool, error)
 }
 
 // Options are what Middleware needs; all but Taker have a default.
@@ -27,15 +32,22 @@ type Options struct {
 	Route func(*http.Request) string
 	// Cost of the request in tokens; nil: 1.
 	Cost func(*http.Request) int64
-	// Rules to count against; none: those of the key's plan.
-	Rules []string
+	// Rules to count against, and Slots to hold one of each meanwhile; neither: all
+	// of the key's plan.
+	Rules, Slots []string
 	// FailClosed answers 503 when nobody knows whether there are tokens left. With
 	// a keys.Fallback that does not happen.
 	FailClosed bool
-	// OnError is told what was let through or refused for want of an answer; nil:
-	// nobody is.
+	// OnError is told what was let through or refused for want of an answer, and of
+	// slots that could not be renewed (ErrSlotLost) or released; nil: nobody is.
 	OnError func(*http.Request, error)
+	// After calls f once, after d, unless it is stopped; nil: time.AfterFunc.
+	After func(d time.Duration, f func()) (stop func())
 }
+
+// ErrSlotLost: a slot had expired before it was renewed, and others have taken it.
+// The request that held it goes on.
+var ErrSlotLost = errors.New("a slot had expired, and there is none free")
 
 // BearerKey is the key of Authorization: Bearer, else X-API-Key.
 func BearerKey(r *http.Request) string {
@@ -63,9 +75,10 @@ func PatternRoute(r *http.Request) string {
 	return r.Method + " " + r.URL.Path
 }
 
-// Middleware counts each request before it is handled. Every answer says in its
-// headers where the caller stands; a refusal is a problem document with 429. What
-// a rule refunds is given back when the handler has failed.
+// Middleware counts each request before it is handled, and holds its slots while
+// it is. Every answer says in its headers where the caller stands; a refusal is a
+// problem document with 429. What a rule refunds is given back when the handler
+// has failed.
 func Middleware(o Options) func(http.Handler) http.Handler {
 	if o.Key == nil {
 		o.Key = BearerKey
@@ -79,35 +92,60 @@ func Middleware(o Options) func(http.Handler) http.Handler {
 	if o.OnError == nil {
 		o.OnError = func(*http.Request, error) {}
 	}
+	if o.After == nil {
+		o.After = func(d time.Duration, f func()) func() {
+			t := time.AfterFunc(d, f)
+			return func() { t.Stop() }
+		}
+	}
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { o.serve(w, r, next) })
 	}
 }
 
+// serve takes tokens after it has a slot: a slot comes back whole, whoever is
+// refused then, and a refusal costs nothing.
 func (o *Options) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
-	d, err := o.Taker.Take(r.Context(), &plans.Request{Key: o.Key(r), Rules: o.Rules, Route: o.Route(r), Cost: o.Cost(r)})
-	var faults plans.Faults
-	switch {
-	case errors.As(err, &faults) && faults.On("key"):
-		w.Header().Set("WWW-Authenticate", "Bearer")
-		(&Problem{Type: TypeKey, Title: "No valid key", Status: http.StatusUnauthorized, Detail: "A known key is needed."}).Write(w)
-		return
-	case err != nil:
-		o.OnError(r, err)
-		if o.FailClosed {
-			w.Header().Set("Retry-After", "1")
-			(&Problem{Type: TypeUnavailable, Title: "Limits not known", Status: http.StatusServiceUnavailable, Detail: "Repeat the request."}).Write(w)
-			return
-		}
+	key, route := o.Key(r), o.Route(r)
+	held, free := o.hold(w, r, key, route)
+	if free == nil {
+		return // it is answered
+	}
+	defer free()
+	if len(o.Rules) == 0 && len(o.Slots) > 0 {
 		next.ServeHTTP(w, r)
 		return
 	}
-	Set(w.Header(), d)
+	d, err := o.Taker.Take(r.Context(), &plans.Request{Key: key, Rules: o.Rules, Route: route, Cost: o.Cost(r)})
+	if err != nil {
+		if !o.unknown(w, r, err) {
+			next.ServeHTTP(w, r)
+		}
+		return
+	}
+	SetHeaders(w.Header(), headers(d, held))
 	if !d.Allowed {
 		Refusal(d).Write(w)
 		return
 	}
 	o.handle(w, r, next, d)
+}
+
+// unknown answers where nobody knows whether the request may be let through, and
+// reports whether it has.
+func (o *Options) unknown(w http.ResponseWriter, r *http.Request, err error) (answered bool) {
+	var faults plans.Faults
+	if errors.As(err, &faults) && faults.On("key") {
+		w.Header().Set("WWW-Authenticate", "Bearer")
+		(&Problem{Type: TypeKey, Title: "No valid key", Status: http.StatusUnauthorized, Detail: "A known key is needed."}).Write(w)
+		return true
+	}
+	o.OnError(r, err)
+	if o.FailClosed {
+		w.Header().Set("Retry-After", "1")
+		(&Problem{Type: TypeUnavailable, Title: "Limits not known", Status: http.StatusServiceUnavailable, Detail: "Repeat the request."}).Write(w)
+	}
+	return o.FailClosed
 }
 
 // handle gives back what is to be refunded, a panicking handler's too.

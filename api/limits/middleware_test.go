@@ -151,7 +151,13 @@ func TestARefusalIsAProblemThatNamesItsPolicies(t *testing.T) {
 }
 
 // broken is a Taker that does not know.
-type broken struct{}
+type broken struct{ limits.Taker }
+
+func (broken) HoldsSlots() bool { return true }
+
+func (broken) Acquire(context.Context, *plans.SlotRequest) (*plans.SlotDecision, error) {
+	return nil, errors.New("gone")
+}
 
 func (broken) Take(context.Context, *plans.Request) (*plans.Decision, error) {
 	return nil, errors.New("gone")
@@ -169,7 +175,7 @@ func TestWithoutAnAnswerTheOptionsDecide(t *testing.T) {
 	if a := get(t, routers(o)["chi"], "/items/1", "secret"); a.StatusCode != 503 || a.Header.Get("Retry-After") != "1" {
 		t.Errorf("closed: %d", a.StatusCode)
 	}
-	if told != 2 {
+	if told != 3 { // open: of the slot, and of the tokens
 		t.Errorf("told %d times", told)
 	}
 }

@@ -49,6 +49,21 @@ func Refusal(d *plans.Decision) *Problem {
 	return p
 }
 
+// SlotRefusal is what a decision that gives no slot is answered with.
+func SlotRefusal(d *plans.SlotDecision) *Problem {
+	if d.Reason == plans.ReasonSuspended {
+		return Refusal(&plans.Decision{Reason: d.Reason})
+	}
+	p := &Problem{Type: TypeQuotaExceeded, Title: "Too many requests at once", Status: http.StatusTooManyRequests,
+		Detail: "As many requests of this key are under way as may be. Repeat this one when another is done."}
+	for i := range d.Limits {
+		if l := &d.Limits[i]; !l.Allowed {
+			p.ViolatedPolicies = append(p.ViolatedPolicies, l.Rule)
+		}
+	}
+	return p
+}
+
 // Write answers with it. A cache must not keep what was refused (RFC 6585).
 func (p *Problem) Write(w http.ResponseWriter) {
 	body, err := json.Marshal(p)

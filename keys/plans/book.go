@@ -21,6 +21,7 @@ type Book struct {
 	keys    map[Digest]*owner
 
 	leases  bool // some rule is leased, or has sub-buckets
+	slots   bool // some rule is of kind Concurrency
 	unknown bool // nobody knows yet what is in force
 
 	sets  sync.Map // what names it, as of setName: *set
@@ -83,6 +84,9 @@ func Compile(d *Definition, version string, last *Book) (*Book, Faults) {
 		b.addKey(d.Keys[i], fmt.Sprintf("keys[%d]", i), last, &faults)
 	}
 	b.keepAll(KindKey, d, last, &faults)
+	for _, r := range b.rules {
+		b.slots = b.slots || r.Kind == Concurrency
+	}
 	return b, faults
 }
 

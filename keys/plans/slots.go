@@ -94,6 +94,13 @@ func checkSlotTTL(ttl time.Duration, bad *Faults) {
 	}
 }
 
+// HoldsSlots reports whether there is anything to acquire: any rule of kind
+// Concurrency, as far as is known.
+func (t *Taker) HoldsSlots() bool {
+	b := t.book.Load()
+	return b.slots || b.unknown
+}
+
 // Acquire decides. Errors: Faults, ErrUnknownRule, ErrStore.
 func (t *Taker) Acquire(ctx context.Context, r *SlotRequest) (*SlotDecision, error) {
 	if err := r.check(); err != nil {
