@@ -103,6 +103,9 @@ func TestReadmeConfigurationLoads(t *testing.T) {
 		}
 	}
 	for i, yaml := range blocks(readme(t), "yaml") {
+		if strings.HasPrefix(yaml, "rule_files:") || strings.HasPrefix(yaml, "scrape_configs:") {
+			continue // Prometheus' own: dashboards/gen has promtool read it
+		}
 		file := filepath.Join(dir, fmt.Sprintf("%d.yaml", i))
 		if err := os.WriteFile(file, []byte(yaml), 0o600); err != nil {
 			t.Fatal(err)

@@ -70,30 +70,32 @@ scrape_configs:
 	return p
 }
 
-// TestPrometheusTakesTheConfigurationsOfTheReadme has promtool read what is to be
+// TestPrometheusTakesTheConfigurationsOfTheReadmes has promtool read what is to be
 // copied from there.
-func TestPrometheusTakesTheConfigurationsOfTheReadme(t *testing.T) {
+func TestPrometheusTakesTheConfigurationsOfTheReadmes(t *testing.T) {
 	bin, err := exec.LookPath("promtool")
 	if err != nil {
 		missing(t, "promtool")
 	}
-	readme, err := os.ReadFile(filepath.Join(folder, "README.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	tried := 0
-	for _, block := range strings.Split(string(readme), "```yaml\n")[1:] {
-		text, _, _ := strings.Cut(block, "```")
-		if !strings.HasPrefix(text, "scrape_configs:") {
-			continue
+	for _, file := range []string{filepath.Join(folder, "README.md"), filepath.Join(folder, "..", "README.md")} {
+		readme, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
 		}
-		tried++
-		if out, err := exec.Command(bin, "check", "config", "--syntax-only", writeFile(t, t.TempDir(), "prometheus.yml", text)).CombinedOutput(); err != nil {
-			t.Errorf("%v\n%s\n%s", err, text, out)
+		tried := 0
+		for _, block := range strings.Split(string(readme), "```yaml\n")[1:] {
+			text, _, _ := strings.Cut(block, "```")
+			if !strings.HasPrefix(text, "scrape_configs:") && !strings.HasPrefix(text, "rule_files:") {
+				continue // guardd's own
+			}
+			tried++
+			if out, err := exec.Command(bin, "check", "config", "--syntax-only", writeFile(t, t.TempDir(), "prometheus.yml", text)).CombinedOutput(); err != nil {
+				t.Errorf("%s: %v\n%s\n%s", file, err, text, out)
+			}
 		}
-	}
-	if tried == 0 {
-		t.Error("there is none")
+		if tried == 0 {
+			t.Errorf("%s: there is none", file)
+		}
 	}
 }
 
