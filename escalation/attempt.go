@@ -28,7 +28,8 @@ type Attempt struct {
 	UserAgent        string
 	Channel          string
 	PasswordBreached bool
-	// PasswordTag is the handler's own HMAC of the password, 16 to 64 hex digits.
+	// PasswordTag is the handler's own HMAC of the password, 16 to 64 hex digits. In
+	// DefaultFlow one that failed for the account within a day takes from no limit.
 	PasswordTag string
 }
 

@@ -271,3 +271,25 @@ func TestRepeatsInShardsAndShadow(t *testing.T) {
 		t.Errorf("it was right, and what it had not taken has come back: %+v", v.Tiers[0])
 	}
 }
+
+// TestEightOldApplicationsOverMidnight: after midnight each password has another
+// tag, which takes the place of yesterday's: else eight applications would push each
+// other out.
+func TestEightOldApplicationsOverMidnight(t *testing.T) {
+	w := newWorld(t)
+	w.clock.Store(20_000*keys.Day + 12*3600*keys.Second)
+	app := func(i int) Attempt {
+		return Attempt{Account: alice, IP: fmt.Sprintf("198.51.100.%d", i+1), PasswordTag: hashed(fmt.Sprint("old ", i))}
+	}
+	for i := range 8 {
+		w.wrong(app(i))
+	}
+	for range 3 {
+		w.pass(13 * time.Hour) // twice past midnight
+		for i := range 8 {
+			if v := w.wrong(app(7 - i)); !v.Repeat {
+				t.Errorf("application %d pays", 7-i)
+			}
+		}
+	}
+}

@@ -35,7 +35,8 @@ type AttemptRequest struct {
 	Channel          string `json:"channel,omitempty"`    // the handler's word, as "web"; at most 64 bytes
 	PasswordBreached bool   `json:"password_breached,omitempty"`
 	// PasswordTag is the handler's own HMAC of the password, 16 to 64 hex
-	// digits, by which many accounts tried with one password are seen.
+	// digits, by which many accounts tried with one password are seen, and one
+	// account tried with an old password again and again, which costs nothing.
 	PasswordTag string `json:"password_tag,omitempty"`
 }
 

@@ -51,7 +51,10 @@ func (p *process) signIn(t *testing.T, ip string, from, to int) {
 // learned is what an operator is told of an address or an account.
 type learned struct {
 	K      int64 `json:"k"`
-	Recent []struct{ ID, Outcome, Action string }
+	Recent []struct {
+		ID, Outcome, Action string
+		Repeat              bool
+	}
 }
 
 func (p *process) learned(t *testing.T, field, who string) (l learned) {

@@ -2,9 +2,12 @@ package main
 
 import (
 	"context"
+	"encoding/hex"
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -93,6 +96,51 @@ func TestFleetSharesOneCountAndOpensEachOthersTokens(t *testing.T) {
 	}
 	if here.attempt(t, "alice", "198.51.100.1", `,"device":"`+told.Device+`"`).Known {
 		t.Error("a device revoked there is known here")
+	}
+}
+
+// TestAnOldApplicationCostsAFleetNothing: what one instance was told to be wrong
+// takes nothing at another, from wherever it is tried, and the answer says no word of
+// it; who explains does. After a change of the password it is a guess.
+func TestAnOldApplicationCostsAFleetNothing(t *testing.T) {
+	all := fleet(t, 2, redistest.Start(t).URL())
+	const tag = `,"password_tag":"00112233445566778899aabbccddeeff"`
+	tell := func(p *process, a answer, outcome string) {
+		t.Helper()
+		var told answer
+		p.post(t, "/v1/outcomes", `{"account":"alice","outcome":"`+outcome+`","attempt":"`+a.Attempt+`"}`, &told)
+		if !told.Recorded {
+			t.Fatalf("%+v", told)
+		}
+	}
+	first := all[0].attempt(t, "alice", "192.0.2.1", tag)
+	tell(all[1], first, "failure")
+	for i := range 8 { // the fourth guess would be asked for time
+		p := all[i%2]
+		a := p.attempt(t, "alice", []string{"192.0.2.1", "198.51.100.1"}[i/2%2], tag)
+		if !a.Proceed || a.left(t) != 19 {
+			t.Fatalf("retry %d: %s, %d left", i, a.Action, a.left(t))
+		}
+		tell(all[1-i%2], a, "failure")
+	}
+	var repeat, fresh map[string]any
+	all[0].post(t, "/v1/attempts", `{"account":"alice","ip":"192.0.2.1"`+tag+`}`, &repeat)
+	all[0].post(t, "/v1/attempts", `{"account":"alice","ip":"192.0.2.1"}`, &fresh)
+	if a, b := slices.Sorted(maps.Keys(repeat)), slices.Sorted(maps.Keys(fresh)); !slices.Equal(a, b) || len(repeat["reasons"].([]any)) > 0 {
+		t.Errorf("a repeat is answered with %v, reasons %v; another with %v", a, repeat["reasons"], b)
+	}
+	all[1].until(t, "nine repeated attempts and eight outcomes", func() bool {
+		repeats := 0
+		for _, d := range all[1].learned(t, "account", "alice").Recent {
+			if d.Repeat {
+				repeats++
+			}
+		}
+		return repeats == 17
+	})
+	all[1].post(t, "/v1/devices/revoke", `{"account":"alice"}`, nil)
+	if a := all[0].attempt(t, "alice", "192.0.2.1", tag); a.left(t) != 17 {
+		t.Errorf("after the password was changed a try costs nothing: %d left", a.left(t))
 	}
 }
 
@@ -197,7 +245,7 @@ func TestStartWithoutRedisAnswersAloneAndFindsItLater(t *testing.T) {
 func TestNoNameReachesRedis(t *testing.T) {
 	redis := redistest.Start(t)
 	p := fleet(t, 1, redis.URL())[0]
-	a := p.attempt(t, "alice.in.clear@example.com", "192.0.2.1", `,"request_id":"req-in-clear","user_agent":"agent-in-clear"`)
+	a := p.attempt(t, "alice.in.clear@example.com", "192.0.2.1", `,"request_id":"req-in-clear","user_agent":"agent-in-clear","password_tag":"`+hex.EncodeToString([]byte("tag-in-clear-too"))+`"`)
 	p.post(t, "/v1/outcomes", `{"account":"alice.in.clear@example.com","outcome":"failure","attempt":"`+a.Attempt+`"}`, nil)
 	p.post(t, "/v1/devices/revoke", `{"account":"alice.in.clear@example.com"}`, nil)
 	client := redis.Client()
