@@ -13,11 +13,13 @@ import (
 // draft-ietf-httpapi-ratelimit-headers, and ours.
 const (
 	TypeQuotaExceeded = "https://iana.org/assignments/http-problem-types#quota-exceeded"
-	typeBase          = "https://github.com/guardd/guardd/blob/main/api/problems.md#"
-	TypeImpossible    = typeBase + "cost-above-capacity"
-	TypeKey           = typeBase + "unauthorized"
-	TypeUnavailable   = typeBase + "store-unavailable"
-	TypeSuspended     = typeBase + "key-suspended"
+	// TypeReducedCapacity is that of Shed: 503, and not the caller's doing.
+	TypeReducedCapacity = "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity"
+	typeBase            = "https://github.com/guardd/guardd/blob/main/api/problems.md#"
+	TypeImpossible      = typeBase + "cost-above-capacity"
+	TypeKey             = typeBase + "unauthorized"
+	TypeUnavailable     = typeBase + "store-unavailable"
+	TypeSuspended       = typeBase + "key-suspended"
 )
 
 // Problem is the body of a refusal.
