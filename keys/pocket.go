@@ -47,7 +47,7 @@ type Hold struct {
 	In    Limit // of that bucket, as it was in force
 	Stamp int64 // by the store's clock
 	Ends  int64 // by the holder's
-	// Tokens that were granted, and those that are not spent.
+	// Tokens that were put in, and those that are not spent.
 	Tokens, Left int64
 }
 
@@ -88,8 +88,8 @@ type Spent struct {
 	Shard int
 	In    Limit
 	// Stamp is of the oldest lease that gave some, by the store's clock: refill has
-	// repaid since then, if anything.
-	Stamp int64
+	// repaid since then, if anything. Ends is when the first of them ends.
+	Stamp, Ends int64
 }
 
 // Spend takes n tokens, which Held has said that there are. Of 0 it says where
@@ -101,9 +101,9 @@ func (p *Pocket) Spend(n int64) (from Spent) {
 			continue
 		}
 		if from.In.Zero() {
-			from = Spent{h.ID, h.Shard, h.In, h.Stamp}
+			from = Spent{h.ID, h.Shard, h.In, h.Stamp, h.Ends}
 		}
-		from.Stamp = min(from.Stamp, h.Stamp)
+		from.Stamp, from.Ends = min(from.Stamp, h.Stamp), min(from.Ends, h.Ends)
 		part := min(n, h.Left)
 		h.Left -= part
 		p.left -= part
@@ -114,17 +114,21 @@ func (p *Pocket) Spend(n int64) (from Spent) {
 	return from
 }
 
-// Unspend puts back n tokens that came from a lease and were not used after all;
-// false: it has ended, or gave fewer.
+// Unspend puts back n tokens that Spend took and that were not used after all;
+// false: the lease has ended.
 func (p *Pocket) Unspend(now int64, from Spent, n int64) bool {
+	if now >= from.Ends {
+		return false
+	}
 	for i := range p.holds {
-		if h := &p.holds[i]; h.ID == from.ID && now < h.Ends && h.Left+n <= h.Tokens {
+		if h := &p.holds[i]; h.ID == from.ID {
 			h.Left += n
 			p.left += n
 			return true
 		}
 	}
-	return false
+	p.Put(Hold{ID: from.ID, Shard: from.Shard, In: from.In, Stamp: from.Stamp, Ends: from.Ends, Tokens: n})
+	return true
 }
 
 // Drop takes out, for their tokens to be returned, the leases that end before a

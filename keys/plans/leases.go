@@ -73,6 +73,7 @@ type pocket struct {
 	busy   bool
 	known  []keys.Known // of each shard
 	flight *flight      // a call that is under way
+	low    bool         // refill is about to make one
 	stale  []keys.Hold  // of numbers that are no longer in force
 }
 
@@ -358,7 +359,8 @@ func (l *leases) book(h *busyKey, k *pocket, x *pursed, shard int, sent, want in
 // low is which pockets are to be refilled before they are empty, a bit each.
 func (l *leases) low(c *choice, now int64) (which uint) {
 	for i, k := range c.pockets {
-		if k.busy && k.flight == nil && k.terms.Low(k.Held(now), k.demand.PerWindow(now)) && l.open(k, now) >= 0 {
+		if k.busy && !k.low && k.flight == nil && k.terms.Low(k.Held(now), k.demand.PerWindow(now)) && l.open(k, now) >= 0 {
+			k.low = true
 			which |= 1 << i
 		}
 	}
@@ -370,6 +372,7 @@ func (l *leases) refill(h *busyKey, k *pocket) {
 	l.spawned.Go(func() {
 		h.mu.Lock()
 		defer h.mu.Unlock()
+		k.low = false
 		if shard := l.open(k, l.clock()); k.flight == nil && shard >= 0 {
 			_ = l.fetch(context.Background(), h, k, shard, 0) // whoever finds the pocket empty hears of it
 		}
@@ -383,7 +386,7 @@ func (l *leases) spend(h *busyKey, c *choice, r *Request, costs []int64, d *Deci
 	for i, k := range c.pockets {
 		from := k.Spend(costs[i])
 		v.stamp = min(v.stamp, from.Stamp)
-		v.held = append(v.held, held{rule: k.Name, tokens: costs[i], in: from.In, shard: from.Shard, lease: from.ID, pocket: k})
+		v.held = append(v.held, held{rule: k.Name, tokens: costs[i], in: from.In, shard: from.Shard, from: from, pocket: k})
 		l.stats.spent.Add(uint64(costs[i]))
 	}
 	if d.held = nil; r.Cost > 0 {

@@ -117,7 +117,7 @@ func (l *leases) unspend(h *busyKey, v *reservation) {
 // putBack reports whether x was put back; its tokens are 0 then. The caller holds
 // h.mu.
 func (l *leases) putBack(h *busyKey, x *held) bool {
-	if x.tokens > 0 && !x.pocket.Unspend(l.clock(), keys.Spent{ID: x.lease}, x.tokens) {
+	if x.tokens > 0 && !x.pocket.Unspend(l.clock(), x.from, x.tokens) {
 		return false
 	}
 	l.stats.spent.Add(-uint64(x.tokens))

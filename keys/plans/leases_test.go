@@ -42,6 +42,10 @@ func (c *counted) Settle(ctx context.Context, s *keys.Settlement, out *keys.Sett
 	return c.call(func() error { return c.Store.Settle(ctx, s, out) })
 }
 
+func (c *counted) Charge(ctx context.Context, x *keys.Charge) error {
+	return c.call(func() error { return c.Store.(keys.Charger).Charge(ctx, x) })
+}
+
 func (c *counted) Lease(ctx context.Context, a *keys.LeaseAsk, out *keys.Leased) error {
 	return c.call(func() error { return c.Store.Lease(ctx, a, out) })
 }
@@ -53,6 +57,7 @@ type fleet struct {
 	shared *counted
 	def    *plans.Definition
 	takers []*plans.Taker
+	falls  []*keys.Fallback
 	tidied int64
 	n      byte
 }
@@ -73,7 +78,8 @@ func (f *fleet) clock() int64 { return f.now }
 func (f *fleet) start() *plans.Taker {
 	f.n++
 	twin := keys.NewMemory(keys.MemoryConfig{Now: f.clock})
-	tk := plans.NewTaker(plans.Config{Store: keys.NewFallback(keys.FallbackConfig{Primary: f.shared, Local: twin, Instances: 3}),
+	f.falls = append(f.falls, keys.NewFallback(keys.FallbackConfig{Primary: f.shared, Local: twin, Instances: 3}))
+	tk := plans.NewTaker(plans.Config{Store: f.falls[len(f.falls)-1],
 		Sealer: plainSealer{}, Hash: hash, Now: f.clock, Instance: [8]byte{0, 0, 0, f.n << 1}})
 	tk.InLine()
 	f.load(tk)
@@ -86,6 +92,15 @@ func (f *fleet) load(tk *plans.Taker) {
 		f.t.Fatal(faults)
 	}
 	tk.Swap(b)
+}
+
+// mend ends an outage: what was granted alone is charged.
+func (f *fleet) mend() {
+	f.shared.fault = keystest.Healthy
+	for _, x := range f.falls {
+		for x.Return(f.t.Context()) {
+		}
+	}
 }
 
 // change puts other rules in force everywhere.
@@ -398,10 +413,14 @@ func TestLeasesInAnOutage(t *testing.T) {
 	if let < 300 || let > 900+3*most || degraded < 2000 {
 		t.Errorf("%d were let through in an outage, %d decided by the twins, %d before it", let, degraded, before)
 	}
-	f.shared.fault = keystest.Healthy
+	f.mend()
 	f.pass(time.Second)
-	if d := f.take(0, plans.Request{Rules: []string{"r"}, Cost: 1}); d.Degraded {
-		t.Errorf("the store is back: %+v", d)
+	_, after := f.drive(500, time.Second, "r")
+	if f.take(0, plans.Request{Rules: []string{"r"}, Cost: 1}).Degraded {
+		t.Error("the store is back, and not asked")
+	}
+	if all := before + let + after; all > 900+3*most || all < 900-3*most {
+		t.Errorf("%d, %d and %d of 900 were let through before an outage, in it and after", before, let, after)
 	}
 }
 
@@ -442,4 +461,45 @@ func ExampleParseLease() {
 	l, _ := plans.ParseLease("above=200,most=1000")
 	fmt.Println(l.Above, l.Most)
 	// Output: 200 1000
+}
+
+// What evidence says of a busy key is what happened, to the request, and no more than
+// was to be had and held.
+func TestEvidenceOfWhatIsLeased(t *testing.T) {
+	c := newCourt(t, 3, memory, leased(5000, "1000/1s", plans.Lease{Above: 50, Most: 200}))
+	for _, tk := range c.takers {
+		tk.InLine()
+	}
+	allowed, refused := 0, 0
+	for n := range 20_000 { // 2,500 a second for 8 s
+		d := c.at(n%3, plans.Request{Key: "k", Rules: []string{"r"}, Cost: 1})
+		if d.Allowed {
+			allowed++
+		} else {
+			refused++
+		}
+		if d.At.UnixMicro() != c.now {
+			t.Fatalf("decided at %s, not %s", d.At, time.UnixMicro(c.now).UTC())
+		}
+		c.pass(400 * time.Microsecond)
+		if n%2500 == 0 {
+			c.flush()
+		}
+	}
+	if held := c.takers[0].Leases(); held.Allowed == 0 || held.Refused == 0 || refused == 0 {
+		t.Fatalf("%+v: the test shows nothing", held)
+	}
+	r := c.report("k", time.Minute)
+	y := r.Rules[0]
+	if r.Asked != 20_000 || r.Allowed != int64(allowed) || r.Refused != int64(refused) || y.Taken != int64(allowed) || y.Refused != int64(refused) {
+		t.Errorf("%+v, %+v, want %d and %d", r.Decided, y, allowed, refused)
+	}
+	if y.Taken > y.Had+3*200 {
+		t.Errorf("%d taken of %d to be had and 600 held", y.Taken, y.Had)
+	}
+	for _, x := range r.Refusals {
+		if x.Remaining != 0 || x.RetryAfterMS < 1 || x.Degraded || x.Rule != "r" {
+			t.Fatalf("%+v", x)
+		}
+	}
 }

@@ -30,7 +30,7 @@ type held struct {
 	in     keys.Limit
 	shard  int // where leased
 
-	lease  [16]byte // of this instance, while it lives
+	from   keys.Spent // at this instance, while the lease lives
 	pocket *pocket
 }
 
