@@ -94,7 +94,7 @@ func (m *member) leave(cg *kafka.ConsumerGroup) {
 func (m *member) serve(gen *kafka.Generation, giveUp func()) {
 	var all []*partition
 	for _, a := range gen.Assignments[m.b.name(m.topic)] {
-		p := &partition{topic: m.topic, id: a.ID, next: a.Offset, committed: a.Offset}
+		p := &partition{topic: m.topic, group: m.group, id: a.ID, next: a.Offset, committed: a.Offset}
 		all = append(all, p)
 	}
 	for _, p := range all {

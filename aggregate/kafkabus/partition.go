@@ -19,6 +19,7 @@ import (
 // commit, look and count.
 type partition struct {
 	topic aggregate.Topic
+	group string
 	id    int
 
 	mu        sync.Mutex
@@ -246,7 +247,7 @@ func (p *partition) stalled(end int64, now time.Time, most time.Duration) bool {
 func (p *partition) stats(now time.Time) PartitionStats {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s := PartitionStats{Topic: p.topic, Partition: p.id, Next: p.next, Committed: p.committed, Lag: max(0, p.high-p.next)}
+	s := PartitionStats{Topic: p.topic, Group: p.group, Partition: p.id, Next: p.next, Committed: p.committed, Lag: max(0, p.high-p.next)}
 	if s.Lag > 0 && !p.last.IsZero() {
 		s.Age = max(0, now.Sub(p.last))
 	}

@@ -24,6 +24,7 @@ type Stats struct {
 // PartitionStats is where the reader of one partition is.
 type PartitionStats struct {
 	Topic     aggregate.Topic
+	Group     string
 	Partition int
 	Next      int64 // offset of the message that is due
 	Committed int64 // the group's position, as far as it was moved here
@@ -81,7 +82,7 @@ func (b *Bus) Stats() Stats {
 		out.Partitions = append(out.Partitions, p.stats(time.Now()))
 	}
 	slices.SortFunc(out.Partitions, func(a, b PartitionStats) int {
-		return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
+		return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Group, b.Group), cmp.Compare(a.Partition, b.Partition))
 	})
 	return out
 }

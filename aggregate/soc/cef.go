@@ -65,6 +65,7 @@ func (w *cefWriter) finding(r *Record) {
 	f, k := r.Finding, kindOf(r.Finding.What)
 	w.field("cat", "finding")
 	w.field("act", r.Change.String())
+	w.field("suser", cut(f.By, 1023)) // an operator's key
 	w.field("start", msText(f.Start))
 	if r.Change == Closed {
 		w.field("end", msText(r.Time))

@@ -82,7 +82,7 @@ func parseCEF(line string) (header []string, ext map[string]string, err error) {
 // cefKeys are those of the standard (revision 26) that are used, with the most
 // that each may hold.
 var cefKeys = map[string]int{"rt": 13, "externalId": 40, "dvchost": 100, "src": 15, "c6a2": 39, "c6a2Label": 1023, "cat": 1023, "act": 63, "start": 13, "end": 13,
-	"cnt": 20, "duser": 1023, "duid": 1023, "deviceExternalId": 255, "requestClientApplication": 1023, "outcome": 63, "reason": 1023, "msg": 1023,
+	"cnt": 20, "duser": 1023, "suser": 1023, "duid": 1023, "deviceExternalId": 255, "requestClientApplication": 1023, "outcome": 63, "reason": 1023, "msg": 1023,
 	"cn1": 20, "cn1Label": 1023, "cn2": 20, "cn2Label": 1023}
 
 func checkCEF(line string) (ext map[string]string, wrong []string) {

@@ -31,13 +31,13 @@ func (d *Decisions) UnmarshalText(text []byte) error {
 // Filter says what is told. Its zero value tells every finding and no decision.
 type Filter struct {
 	What      []string // kinds of findings; none named: all
-	Realms    []string // none named: all
+	Realms    []string // none named: all; what concerns all realms concerns each
 	Min       Severity
 	Decisions Decisions
 }
 
 func (f *Filter) passes(r *Record) bool {
-	if len(f.Realms) > 0 && !slices.Contains(f.Realms, r.Realm) || r.Severity < f.Min {
+	if len(f.Realms) > 0 && r.Realm != "" && !slices.Contains(f.Realms, r.Realm) || r.Severity < f.Min {
 		return false
 	}
 	if r.Finding != nil {

@@ -24,6 +24,8 @@ type ocsfUnmappedDecision struct {
 	Breached    bool                  `json:"breached,omitzero"`
 	UAClass     string                `json:"ua_class,omitzero"`
 	Channel     string                `json:"channel,omitzero"`
+	Repeat      bool                  `json:"repeat,omitzero"`
+	Shown       string                `json:"shown,omitzero"`
 	Network     string                `json:"network,omitzero"`
 	Tiers       []aggregate.TierLevel `json:"tiers,omitempty"`
 }
@@ -67,7 +69,7 @@ func (o *ocsfRecord) decision(e *aggregate.Event) {
 	o.Status = [...]string{"Unknown", "Success", "Failure"}[o.StatusID]
 	o.Unmapped = &ocsfUnmappedDecision{Flow: e.Flow, Rung: e.Rung, Reasons: e.Reasons, Proof: e.Proof, ProofError: e.ProofError,
 		KnownDevice: e.KnownDevice, Familiar: e.Familiar, Device: e.Device, Posture: e.Posture, Degraded: e.Degraded, Shadow: e.Shadow, Would: e.Would,
-		Outcome: e.Outcome, Breached: e.Breached, UAClass: e.UAClass, Channel: e.Channel, Network: e.Network, Tiers: e.Tiers}
+		Outcome: e.Outcome, Breached: e.Breached, UAClass: e.UAClass, Channel: e.Channel, Repeat: e.Repeat, Shown: e.Shown, Network: e.Network, Tiers: e.Tiers}
 }
 
 func (o *ocsfRecord) attempt(e *aggregate.Event) {

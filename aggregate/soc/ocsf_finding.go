@@ -10,6 +10,10 @@ type ocsfUnmappedFinding struct {
 	Accounts int                       `json:"accounts,omitzero"`
 	Sources  int                       `json:"sources,omitzero"`
 	Done     []aggregate.FindingAction `json:"done,omitempty"`
+	By       string                    `json:"by,omitzero"`
+	Action   string                    `json:"action,omitzero"`
+	Was      string                    `json:"was,omitzero"`
+	Is       string                    `json:"is,omitzero"`
 	Learning bool                      `json:"learning,omitzero"`
 	DryRun   bool                      `json:"dry_run,omitzero"`
 }
@@ -43,7 +47,7 @@ func (o *ocsfRecord) finding(r *Record) {
 		o.Info.Attacks = []ocsfAttack{{Tactic: named(k.tactic), Technique: named(k.attack), Sub: named(k.sub)}}
 	}
 	o.Unmapped = &ocsfUnmappedFinding{State: f.State, Posture: f.Posture, Peak: f.Peak, Accounts: f.Accounts, Sources: f.Sources,
-		Done: f.Done, Learning: f.Learning, DryRun: f.DryRun}
+		Done: f.Done, By: f.By, Action: f.Action, Was: f.Was, Is: f.Is, Learning: f.Learning, DryRun: f.DryRun}
 }
 
 func named(v [2]string) *ocsfNamed {

@@ -36,7 +36,7 @@ type Record struct {
 	// ID is unique, 32 hex digits; whoever is told again is told the same.
 	ID       string
 	Time     time.Time // of the last sign of it, UTC
-	Realm    string    // "" of HeldBack, which is of all of them
+	Realm    string    // "" is all of them
 	Severity Severity
 
 	Change  Change
@@ -169,6 +169,12 @@ func (r *Record) Title() string {
 func (r *Record) Message() string {
 	if f := r.Finding; f != nil {
 		s := r.Title()
+		if f.By != "" {
+			s += ": " + f.Action + " by " + f.By
+		}
+		if f.Was != "" || f.Is != "" {
+			s += ", from " + quoted(f.Was) + " to " + quoted(f.Is)
+		}
 		switch r.Change {
 		case Updated:
 			s += ", goes on"
@@ -192,6 +198,13 @@ func (r *Record) Message() string {
 	}
 	if e.Shadow && e.Would != e.Action {
 		s += ", but let through: shadow mode"
+	}
+	return s
+}
+
+func quoted(s string) string {
+	if s == "" {
+		return "nothing"
 	}
 	return s
 }
@@ -250,9 +263,9 @@ func DecodeFinding(b []byte) (*aggregate.Finding, error) {
 	switch {
 	case f.V < 1 || f.V > aggregate.FindingVersion:
 		return nil, fmt.Errorf("%w: v is %d, and this reader knows up to %d", aggregate.ErrPoison, f.V, aggregate.FindingVersion)
-	case f.ID == "" || f.Realm == "" || f.What == "" || f.Start.IsZero():
-		return nil, fmt.Errorf("%w: id, realm, what and start are needed", aggregate.ErrPoison)
-	case f.State != "open" && f.State != "closed" && f.State != "once":
+	case f.ID == "" || f.What == "" || f.Start.IsZero():
+		return nil, fmt.Errorf("%w: id, what and start are needed", aggregate.ErrPoison)
+	case f.State != aggregate.FindingOpen && f.State != aggregate.FindingClosed && f.State != aggregate.FindingOnce:
 		return nil, fmt.Errorf("%w: state is %.20q", aggregate.ErrPoison, f.State)
 	}
 	return f, nil

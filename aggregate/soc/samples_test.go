@@ -31,6 +31,9 @@ func finding(what, state string) *aggregate.Finding {
 		Groups: []aggregate.FindingGroup{{Kind: "source", Key: "203.0.113.7/32", PerMinute: 5}, {Kind: "source", Key: "2001:db8:1:2::/64"},
 			{Kind: "network", Key: "198.51.100.0/24"}, {Kind: "password", Key: "0123456789abcdef"}, {Kind: "user_agent", Key: "script"}},
 		Samples: []string{hashA, hashB}, Done: []aggregate.FindingAction{{Time: began.Add(time.Minute), What: "suspect 198.51.100.0/24"}}}
+	if what == "operator_action" {
+		f.By, f.Action, f.Was, f.Is = "night|shift=", "list.set", "", "deny 198.51.100.0/24"
+	}
 	if state == "closed" {
 		f.End = began.Add(time.Hour)
 	}
@@ -66,6 +69,9 @@ func samples() map[string]*Record {
 	}
 	bare := &aggregate.Finding{V: 1, ID: "spray-1", Realm: "default", What: "spray", State: "open", Start: began, Learning: true}
 	all["bare"] = OfFinding(bare, Opened)
+	everywhere := finding("operator_action", "once")
+	everywhere.Realm, everywhere.Posture = "", ""
+	all["all realms"] = OfFinding(everywhere, Once)
 	one := finding("hammering", "open")
 	one.Samples, one.Groups, one.DryRun = one.Samples[:1], one.Groups[:1], true
 	all["one account"] = OfFinding(one, Opened)

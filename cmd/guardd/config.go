@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/guardd/guardd/aggregate/kafkabus"
+	"github.com/guardd/guardd/aggregate/soc/sink"
 	"github.com/guardd/guardd/api"
 	"github.com/guardd/guardd/escalation"
 	"github.com/guardd/guardd/keys"
@@ -60,6 +61,8 @@ type config struct {
 	ASNFile string        `yaml:"asn_file"`
 	Recents recentsConfig `yaml:"recents"`
 
+	SOC socConfig `yaml:"soc"`
+
 	Policy string                       `yaml:"policy"`
 	Realms map[string]*escalation.Realm `yaml:"realms"`
 
@@ -76,6 +79,8 @@ type config struct {
 	secrets *escalation.Secrets
 	// kafka is Kafka, with its files read; nil where there are no brokers.
 	kafka *kafkabus.Config
+	// sinks are those of SOC, with their files read.
+	sinks []sink.Config
 	// reach is by realm of policy.
 	reach map[string]reach
 	// warnings are for the log: nothing that keeps guardd from running.
@@ -152,6 +157,7 @@ func (c *config) readFile(file string, bad *faults) error {
 	}
 	c.Kafka.beside(file)
 	c.Events.SpoolDir = beside(file, c.Events.SpoolDir)
+	c.SOC.beside(file)
 	if c.Policy != "" && c.Realms != nil {
 		bad.add("policy", "names a file, but realms are given here too")
 	}
@@ -301,6 +307,7 @@ func (c *config) check(bad *faults) {
 	c.checkLimitsDB(bad)
 	c.checkKafka(bad)
 	c.checkEvents(bad)
+	c.checkSOC(bad)
 	c.Recents.check(bad)
 	c.Breached.check(bad)
 	if c.ASNFile != "" {

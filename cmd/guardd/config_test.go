@@ -85,6 +85,8 @@ func TestEverySettingIsAKeyOfTheFileUnderTheSameName(t *testing.T) {
 			value = "{files: [7]}"
 		case "kafka":
 			value = "{brokers: [7]}"
+		case "soc":
+			value = "{sinks: [{to: 7}]}"
 		case "log-level":
 			key, value = "log", "{level: debug}"
 		case "log-format":

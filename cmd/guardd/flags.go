@@ -40,6 +40,7 @@ var settings = []struct {
 	{"aggregate", "read the events of all logins and learn from them; false: this instance does not", func(c *config) any { return &c.Aggregate }},
 	{"detection", "look for attacks in all logins together: on, dry-run (say what is found and do nothing) or off", func(c *config) any { return &c.Detection }},
 	{"asn-file", "`file` of addresses' providers in MaxMind's format (GeoLite2-ASN and the like)", func(c *config) any { return &c.ASNFile }},
+	{"soc", "`sinks` that are told what is found: topic:NAME, file:PATH, syslog+tls://HOST:PORT, https://..., alertmanager+https://..., each with #format=cef&min_severity=high and the like, with commas between", func(c *config) any { return (*socList)(&c.SOC.Sinks) }},
 	{"limits", "`file` of plan limits: rules, plans and keys of a general API", func(c *config) any { return &c.Limits }},
 	{"limits-evidence", "`MiB` in all of why plan limits refused, and what they let through, for 6 hours; 0: none", func(c *config) any { return &c.LimitsEvidence }},
 	{"limits-db", "`database` of plan limits that guardd limits changes: postgres://..., or an SQLite file, as sqlite:limits.db", func(c *config) any { return &c.LimitsDB }},
@@ -113,7 +114,7 @@ func shownDefault(field any) string {
 			return ""
 		}
 		return fmt.Sprintf(" (default %s)", *f)
-	case *bool, *fileList:
+	case *bool, *fileList, *socList:
 		return "" // all are off
 	case *logLevel:
 		return " (default " + strings.ToLower(f.Level().String()) + ")"

@@ -68,7 +68,7 @@ func (c *config) checkKafka(bad *faults) {
 	}
 	bus := &kafkabus.Config{
 		Brokers: k.Brokers, Prefix: k.Prefix, Partitions: k.Partitions, Replication: k.Replication,
-		TLS: k.TLS.config(bad), SASL: kafkabus.SASL{Mechanism: k.SASL.Mechanism, User: k.SASL.User},
+		TLS: k.TLS.config("kafka.tls", bad), SASL: kafkabus.SASL{Mechanism: k.SASL.Mechanism, User: k.SASL.User},
 	}
 	if k.SASL.PasswordFile != "" {
 		bus.SASL.Password = c.readPassword("kafka.sasl.password_file", k.SASL.PasswordFile, bad)
@@ -107,11 +107,11 @@ func (c *config) readPassword(field, path string, bad *faults) string {
 	return string(lines[0])
 }
 
-// config is nil where TLS is off.
-func (t *kafkaTLS) config(bad *faults) *tls.Config {
+// config is nil where TLS is off. at is the path of t.
+func (t *kafkaTLS) config(at string, bad *faults) *tls.Config {
 	if !t.On {
 		if *t != (kafkaTLS{}) {
-			bad.add("kafka.tls.on", "must be true where files are given")
+			bad.add(at+".on", "must be true where files are given")
 		}
 		return nil
 	}
@@ -123,13 +123,13 @@ func (t *kafkaTLS) config(bad *faults) *tls.Config {
 			err = errors.New(t.CAFile + " holds no certificate in PEM form")
 		}
 		if err != nil {
-			bad.add("kafka.tls.ca_file", "%v", err)
+			bad.add(at+".ca_file", "%v", err)
 		}
 	}
 	if t.CertFile != "" || t.KeyFile != "" {
 		cert, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile)
 		if err != nil {
-			bad.add("kafka.tls.cert_file", "%v", err)
+			bad.add(at+".cert_file", "%v", err)
 		}
 		out.Certificates = []tls.Certificate{cert}
 	}

@@ -25,8 +25,8 @@ func (m *metrics) watchKafka(stats func() kafkabus.Stats) {
 		stats = func() kafkabus.Stats { return kafkabus.Stats{} }
 	}
 	m.registry.MustRegister(&kafkaCollector{stats: stats,
-		lag:         d("guardd_kafka_lag", "Messages of a partition that this instance reads, and has not handled yet.", "partition", "topic"),
-		age:         d("guardd_kafka_event_age_seconds", "How long ago the last handled message of a partition had been published; 0 where none is due.", "partition", "topic"),
+		lag:         d("guardd_kafka_lag", "Messages of a partition that this instance reads, and has not handled yet.", "group", "partition", "topic"),
+		age:         d("guardd_kafka_event_age_seconds", "How long ago the last handled message of a partition had been published; 0 where none is due.", "group", "partition", "topic"),
 		dead:        d("guardd_kafka_dead_letters_total", "Messages that could not be read and were put on the topic dead."),
 		generations: d("guardd_kafka_generations_total", "Times that the instances dealt the partitions among them anew."),
 		rebuilt:     d("guardd_kafka_rebuilt_total", "Times that reading began anew because nothing came although something was due."),
@@ -55,7 +55,7 @@ func (c *kafkaCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 	for _, p := range st.Partitions {
 		n := strconv.Itoa(p.Partition)
-		ch <- prometheus.MustNewConstMetric(c.lag, prometheus.GaugeValue, float64(p.Lag), n, string(p.Topic))
-		ch <- prometheus.MustNewConstMetric(c.age, prometheus.GaugeValue, p.Age.Seconds(), n, string(p.Topic))
+		ch <- prometheus.MustNewConstMetric(c.lag, prometheus.GaugeValue, float64(p.Lag), p.Group, n, string(p.Topic))
+		ch <- prometheus.MustNewConstMetric(c.age, prometheus.GaugeValue, p.Age.Seconds(), p.Group, n, string(p.Topic))
 	}
 }

@@ -20,6 +20,7 @@ import (
 
 	"github.com/guardd/guardd/aggregate"
 	"github.com/guardd/guardd/aggregate/kafkabus"
+	"github.com/guardd/guardd/aggregate/soc"
 	"github.com/guardd/guardd/escalation"
 	"github.com/guardd/guardd/keys"
 	"github.com/guardd/guardd/keys/plans"
@@ -41,6 +42,7 @@ func testMetrics(t *testing.T) *metrics {
 		return escalation.PostureNow{Posture: "normal"}, nil
 	}, func(string, string) uint64 { return 0 })
 	m.watchProviders(func() time.Time { return time.Time{} })
+	m.watchSOC(func() map[string]soc.OutletStats { return map[string]soc.OutletStats{"siem": {}} })
 	m.watchLimits(nil)
 	m.watchKafka(func() kafkabus.Stats {
 		return kafkabus.Stats{Partitions: []kafkabus.PartitionStats{{Topic: aggregate.TopicEvents}}}

@@ -98,7 +98,7 @@ var layers = []layer{
 		"a login handler that imports the client must not import the server"},
 	{"api/browsertest", nil, []string{"github.com/chromedp/chromedp", "github.com/chromedp/cdproto"},
 		"drives a browser for tests; it knows nothing of guardd"},
-	{"cmd/guardd", []string{"keys", "keys/plans", "keys/plandb", "keys/redisstore", "escalation", "escalation/captcha", "escalation/delivery", "breached", "aggregate", "aggregate/asn", "aggregate/detect", "aggregate/moments", "aggregate/sim", "aggregate/kafkabus", "escalation/operate", "api", "api/client", "cmd/guardd/loginlog"},
+	{"cmd/guardd", []string{"keys", "keys/plans", "keys/plandb", "keys/redisstore", "escalation", "escalation/captcha", "escalation/delivery", "breached", "aggregate", "aggregate/asn", "aggregate/detect", "aggregate/moments", "aggregate/sim", "aggregate/kafkabus", "aggregate/soc", "aggregate/soc/sink", "escalation/operate", "api", "api/client", "cmd/guardd/loginlog"},
 		[]string{"go.yaml.in/yaml/v3", "github.com/prometheus/client_golang", "golang.org/x/term"},
 		"wiring may know everything of ours, and only the libraries that no other part needs"},
 	{"cmd/guardd/loginlog", nil, nil, "reads old logs; it knows nothing of what is done with them"},

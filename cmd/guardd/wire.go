@@ -46,6 +46,9 @@ func (s *server) build() error {
 	if s.bus, err = s.openBus(); err != nil {
 		return err
 	}
+	if err := s.openSOC(); err != nil {
+		return err
+	}
 	s.openMoments()
 	if err := s.openAggregator(); err != nil {
 		return err
