@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	dto "github.com/prometheus/client_model/go"
@@ -52,6 +53,9 @@ func scraped(text string) (exported, error) {
 			}
 			if strings.HasSuffix(n, "_bucket") {
 				s.labels["le"] = map[string]bool{}
+				for _, b := range f.GetMetric()[0].GetHistogram().GetBucket() {
+					s.labels["le"][strconv.FormatFloat(b.GetUpperBound(), 'g', -1, 64)] = true
+				}
 			}
 			e[n] = s
 		}

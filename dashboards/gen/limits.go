@@ -32,6 +32,18 @@ var limits = board{
 			{kind: lines, title: "Refused by instance", unit: units.PercentUnit, width: 12, most: 1, what: "Should be alike: one that differs decides alone, or serves other callers.",
 				queries: []query{q(`sum by (instance) (rate(guardd_limit_takes_total{WHERE, result="refused"}[RATE])) / sum by (instance) (rate(guardd_limit_takes_total{WHERE}[RATE]))`, "{{instance}}")}},
 		}},
+		{"Slots and leases", []panel{
+			{kind: stacked, title: "Slots", unit: units.RequestsPerSecond, what: "What became of slots of rules of kind concurrency. missing: renewed or released after it had expired; its holder is slower than the rule's ttl.",
+				queries: []query{q(`sum by (result) (rate(guardd_limit_slots_total{WHERE}[RATE]))`, "{{result}}")}},
+			{kind: stacked, title: "Decided by what was leased", unit: units.RequestsPerSecond, what: "Takes of busy keys that no store was asked for, because the instance had leased tokens.",
+				queries: []query{q(`sum by (result) (rate(guardd_limit_lease_takes_total{WHERE}[RATE]))`, "{{result}}")}},
+			{kind: lines, title: "Calls for leases", unit: units.OpsPerSecond, what: "Calls of the store for tokens in advance. Far fewer than the takes that are decided by them is what leases are for.",
+				queries: []query{q(`sum by (result) (rate(guardd_limit_lease_calls_total{WHERE}[RATE]))`, "{{result}}")}},
+			{kind: lines, title: "Leased tokens", unit: units.CountsPerSecond, what: "Leased, spent, given back unused, and lost with what held them. Mostly returned: the rule leases too much at a time.",
+				queries: []query{q(`sum by (what) (rate(guardd_limit_lease_tokens_total{WHERE}[RATE]))`, "{{what}}")}},
+			{kind: lines, title: "Busy keys", unit: units.Short, what: "Keys that an instance holds tokens of.",
+				queries: []query{q(`sum by (instance) (guardd_limit_lease_keys{WHERE})`, "{{instance}}")}},
+		}},
 		{"Where limits come from, and what is kept", []panel{
 			{kind: lines, title: "Version in force", unit: units.Short, what: "The database's version, by instance. They differ for a second after a change; for longer: an instance cannot read it.",
 				queries: []query{q(`max by (instance) (guardd_limits_db_version{WHERE})`, "{{instance}}")}},

@@ -35,6 +35,8 @@ realms:
 const liveLimits = `
 rules:
   - {name: burst, capacity: 50, refill: 10/1s, routes: {"GET /search": 5, "*": 1}}
+  - {name: hot, capacity: 20000, refill: 1000/1s, lease: {above: 5}}
+  - {name: jobs, kind: concurrency, capacity: 3, ttl: 10s}
 plans:
   - {name: free, rules: [burst]}
 keys:
@@ -101,16 +103,17 @@ func testSelectors(t *testing.T, f *fleet, docs []*doc) {
 		}
 	}
 	for expr, want := range map[string]string{
-		`sum(guardd_attempt_total{REALM})`:                                       "exports no guardd_attempt_total",
-		`sum(rate(guardd_attempts_total{REALM, act="allow"}[RATE]))`:             "no label act",
-		`sum(rate(guardd_attempts_total{REALM, action="alow"}[RATE]))`:           "no action is alow",
-		`sum(rate(guardd_attempts_total{REALM, action!="alow"}[RATE]))`:          "no action is alow",
-		`sum(rate(guardd_attempts_total{REALM, action=~"allow|dely"}[RATE]))`:    "no action is dely",
-		`sum by (kind) (rate(guardd_attempts_total{REALM}[RATE]))`:               "no label kind to sum by",
-		`sum(rate(guardd_attempts_total{WHERE}[RATE]))`:                          "not by the chosen one",
-		`sum(rate(guardd_http_requests_total{WHERE, route=~"/v2/.+"}[RATE]))`:    "no route is /v2/.+",
-		`sum(guardd_decision_duration_seconds{WHERE})`:                           "exports no guardd_decision_duration_seconds",
-		`sum(rate(guardd_decision_duration_seconds_count{WHERE, le="1"}[RATE]))`: "no label le",
+		`sum(guardd_attempt_total{REALM})`:                                        "exports no guardd_attempt_total",
+		`sum(rate(guardd_attempts_total{REALM, act="allow"}[RATE]))`:              "no label act",
+		`sum(rate(guardd_attempts_total{REALM, action="alow"}[RATE]))`:            "no action is alow",
+		`sum(rate(guardd_attempts_total{REALM, action!="alow"}[RATE]))`:           "no action is alow",
+		`sum(rate(guardd_attempts_total{REALM, action=~"allow|dely"}[RATE]))`:     "no action is dely",
+		`sum by (kind) (rate(guardd_attempts_total{REALM}[RATE]))`:                "no label kind to sum by",
+		`sum(rate(guardd_attempts_total{WHERE}[RATE]))`:                           "not by the chosen one",
+		`sum(rate(guardd_http_requests_total{WHERE, route=~"/v2/.+"}[RATE]))`:     "no route is /v2/.+",
+		`sum(guardd_decision_duration_seconds{WHERE})`:                            "exports no guardd_decision_duration_seconds",
+		`sum(rate(guardd_decision_duration_seconds_bucket{WHERE, le="7"}[RATE]))`: "no le is 7",
+		`sum(rate(guardd_decision_duration_seconds_count{WHERE, le="1"}[RATE]))`:  "no label le",
 	} {
 		d := &doc{Panels: []docPanel{{Title: "broken", Targets: []docTarget{{Expr: q(expr, "").expr}}}}}
 		d.Templating.List = []docVariable{{Name: "realm"}}
@@ -174,12 +177,17 @@ func testPanels(t *testing.T, f *fleet, docs []*doc) {
 	f.leak(t, f.a.bin)
 	f.redis.Pause()
 	f.kafka.Pause()
-	seen(`guardd_degraded{WHERE} > 0`)
+	// Each of these is a gauge that is back at zero as soon as all is well.
+	for _, m := range []string{"guardd_degraded", "guardd_breaker_open", "guardd_debts", "guardd_limit_evidence_unsent"} {
+		seen(m + `{WHERE} > 0`)
+	}
 	if status := send(t, http.MethodPost, "http://"+f.a.service+"/v1/devices/revoke", `{"account":"alice"}`); status != http.StatusServiceUnavailable {
 		t.Errorf("revoked without a store: %d", status)
 	}
 	f.redis.Resume()
-	seen(`guardd_events_spooled{WHERE} > 0`)
+	for _, m := range []string{"guardd_events_spooled", "guardd_events_spooled_bytes", "guardd_events_waiting", "guardd_events_oldest_seconds", "guardd_kafka_errors_total"} {
+		seen(m + `{WHERE} > 0`)
+	}
 	f.kafka.Resume()
 	f.b.kill()
 	f.b.start(t)

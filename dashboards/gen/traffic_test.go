@@ -24,6 +24,7 @@ type traffic struct {
 
 	mu      sync.Mutex
 	devices map[string]string // of accounts
+	codes   map[string]string // of accounts: those that were delivered last
 	failed  error             // the first
 }
 
@@ -36,7 +37,7 @@ func startTraffic(t *testing.T, instances ...*guarddProcess) {
 	}
 	// Half a minute of calm, then the attack, at twice the volume of everybody else.
 	logins := s.Play(sim.Config{Seed: 9, Volume: 2, Before: 30e6, During: 1200e6, After: 1e6})
-	tr := &traffic{t: t, instances: instances, devices: map[string]string{}}
+	tr := &traffic{t: t, instances: instances, devices: map[string]string{}, codes: map[string]string{}}
 	for _, p := range instances {
 		c, err := client.New(client.Config{URL: "http://" + p.service, Timeout: 2 * time.Second, WaitOut: 1500 * time.Millisecond})
 		if err != nil {
@@ -104,7 +105,7 @@ func (tr *traffic) login(ctx context.Context, i int, l *sim.Login) {
 		return
 	}
 	if !may.Proceed && may.Challenge != nil && may.Challenge.Page != "" {
-		if q.Proof = tr.solve(p, may.Challenge.Token, i); q.Proof == "" {
+		if q.Proof = tr.solve(ctx, p, q.Account, may.Challenge.Token, i); q.Proof == "" {
 			return
 		}
 		if may, err = c.Attempt(ctx, q); tr.note(err) {
@@ -131,7 +132,7 @@ func (tr *traffic) login(ctx context.Context, i int, l *sim.Login) {
 
 // solve goes the way of a challenge's page: looks at it, has a code sent, tries a
 // wrong answer now and then, and types the code. "": gives up.
-func (tr *traffic) solve(p *guarddProcess, token string, i int) (proof string) {
+func (tr *traffic) solve(ctx context.Context, p *guarddProcess, account, token string, i int) (proof string) {
 	page := "http://" + p.service + "/challenges/" + token
 	for _, part := range []string{"", "/image.png", "/audio.wav?lang=en"}[:1+i%3] {
 		get(page + part)
@@ -140,12 +141,38 @@ func (tr *traffic) solve(p *guarddProcess, token string, i int) (proof string) {
 		tr.post(page+"/answer", `{"answer":"000000"}`, nil)
 		return ""
 	}
-	tr.post(page+"/send", `{}`, nil)
-	var a client.AnswerResponse
-	if code := p.code(token); code != "" {
-		tr.post(page+"/answer", `{"answer":"`+code+`"}`, &a)
+	var sent client.SendResponse
+	tr.post(page+"/send", `{}`, &sent)
+	code := tr.code(ctx, p, account, token, sent.Sent)
+	if code == "" {
+		return ""
 	}
+	var a client.AnswerResponse
+	tr.post(page+"/answer", `{"answer":"`+code+`"}`, &a)
 	return a.Proof
+}
+
+// code is what the account's owner finds in the mail: the one that was just sent,
+// which takes its time, or one that was sent for an earlier challenge.
+func (tr *traffic) code(ctx context.Context, p *guarddProcess, account, token string, sent bool) string {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for n := 0; sent && n < 100; n++ {
+		if code := p.code(token); code != "" {
+			tr.mu.Lock()
+			tr.codes[account] = code
+			tr.mu.Unlock()
+			return code
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return ""
+		}
+	}
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	return tr.codes[account]
 }
 
 // api is a caller of a general API.
@@ -155,6 +182,11 @@ func (tr *traffic) api(i int) {
 	tr.post(base+"/v1/limits/take", `{"key":"key-of-acme","route":"GET /search","reserve":true}`, &took)
 	if took.Reservation != "" {
 		tr.post(base+"/v1/limits/settle", `{"reservation":"`+took.Reservation+`","cost":0}`, nil)
+	}
+	tr.post(base+"/v1/limits/take", `{"key":"another","rule":"hot"}`, nil)
+	var held client.AcquireResponse
+	if tr.post(base+"/v1/limits/acquire", `{"key":"another","rule":"jobs"}`, &held); held.Slot != "" {
+		tr.post(base+"/v1/limits/release", `{"slot":"`+held.Slot+`"}`, nil)
 	}
 	if i%10 == 0 {
 		tr.post(base+"/v1/limits/take", `{"key":"key-of-acme","rule":"burst","cost":1000}`, nil) // never possible
@@ -171,7 +203,7 @@ func (tr *traffic) post(url, body string, a any) {
 	}
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
-	if !tr.note(err) && a != nil && resp.StatusCode == http.StatusOK {
+	if !tr.note(err) && a != nil && resp.StatusCode < 300 {
 		tr.note(json.Unmarshal(text, a))
 	}
 }
