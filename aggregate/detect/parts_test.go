@@ -280,6 +280,36 @@ func TestStructure(t *testing.T) {
 	}
 }
 
+// TestStructureIsNotBluntedByItsFirstDay: how far everything was off while nothing
+// was known is not how much it scatters. It once made the channels' limits
+// twenty times as high for months.
+func TestStructureIsNotBluntedByItsFirstDay(t *testing.T) {
+	r := rand.New(rand.NewPCG(11, 12))
+	w := NewWatch()
+	for i := range int64(9 * day / Width) {
+		b := Bin{Start: monday + i*Width}
+		b.Count[Success], b.Count[Cold] = 20+int(i/8640%5), count(r, 12)
+		for range b.Count[Cold] {
+			b.NewNetwork += one(r.Float64() < 0.5)
+			b.Unknown += one(r.Float64() < 0.2)
+			b.NewAccount += one(r.Float64() < 0.6)
+			b.Breached += one(r.Float64() < 0.4)
+			b.UA[r.IntN(4)]++
+		}
+		w.Step(&b, false)
+	}
+	for i := range w.structure.one {
+		if f := w.structure.one[i].spread.factor(); f > 2 {
+			t.Errorf("%v: a factor of %.1f", Channel(i), f)
+		}
+	}
+	for i := range w.structure.ua[:4] {
+		if f := w.structure.ua[i].spread.factor(); f > 2 {
+			t.Errorf("user agent %d: a factor of %.1f", i, f)
+		}
+	}
+}
+
 func TestOutageAndSurge(t *testing.T) {
 	base := taught(4, 0.4)
 	noon := int64(monday + 12*hour) // 35 successes, 7 warm failures, 18 cold ones

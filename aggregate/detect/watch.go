@@ -81,7 +81,9 @@ func (w *Watch) look(b *Bin, r *Reading, calm bool) {
 	x := float64(b.Count[Success])
 	f := &w.base.fits[yFailed]
 	z := w.volume.step(float64(b.Failed()), x, f.expect(b.Start, 0), f.odds, calm)
-	w.structure.step(b, w.base, calm)
+	// Against a prior everything is far off; taken for scatter it would blunt the
+	// channels for months.
+	w.structure.step(b, w.base, calm && !r.Learning)
 
 	const bins = minute / Width
 	r.Expected, r.Attempts = z.expected*bins, z.attempts*bins
