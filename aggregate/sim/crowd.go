@@ -141,7 +141,7 @@ func background(q *queue, r random, p *people, perDay float64, from, to int64) {
 	for at := from; at < to; at += 10 * second {
 		for range r.scattered(perDay / (24 * 360) * Scan * wander.next(r)) {
 			n := sources[r.IntN(len(sources))]
-			l := &login{at: at + int64(r.Float64()*10*second), agent: agent(r, ScanUA), password: common(r),
+			l := &login{scan: true, at: at + int64(r.Float64()*10*second), agent: agent(r, ScanUA), password: common(r),
 				breached: r.Float64() < ScanBreached, ip: scanAddress(n)}
 			if r.Float64() < ScanNewNetwork {
 				l.ip = newAddress(r)

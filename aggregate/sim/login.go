@@ -19,6 +19,7 @@ type login struct {
 	who      *person // with a device at home, if device
 	device   bool    // it is used
 	attack   bool    // a guess
+	scan     bool    // one of the background's
 	own      bool    // the attacker's own sign-in
 	hoard    bool    // whose outcome is reported late
 	stranger bool    // of honest ones: unknown device, unfamiliar place

@@ -67,11 +67,13 @@ type world struct {
 	taken    map[string]bool
 	hoarded  []hoarded
 	outages  []Span
-	theirs   map[netip.Prefix]bool // the attack\'s addresses and networks
+	theirs   map[netip.Prefix]bool // the attack's addresses and networks
+	scans    map[netip.Prefix]bool // and the background's
 	tags     map[string]bool       // and its passwords, under any day\'s key
 	retry    queueByTime
 	detector *detect.Detector // nil: nobody watches
 	failed   func() error     // of the watcher
+	attacked bool             // by a scenario's attack
 	from     int64            // of the attack
 	to       int64
 }
@@ -116,7 +118,7 @@ type Minute struct {
 }
 
 func newWorld(c Config) (*world, error) {
-	w := &world{c: c, r: newRandom(c.Seed, 21), taken: map[string]bool{}, theirs: map[netip.Prefix]bool{}, tags: map[string]bool{}, clock: 1, failed: func() error { return nil }}
+	w := &world{c: c, r: newRandom(c.Seed, 21), taken: map[string]bool{}, theirs: map[netip.Prefix]bool{}, scans: map[netip.Prefix]bool{}, tags: map[string]bool{}, clock: 1, failed: func() error { return nil }}
 	w.score.FirstChallenge, w.score.Posture, w.score.Relaxed = -1, -1, -1
 	now := func() int64 { return w.clock }
 	w.store = keys.NewMemory(keys.MemoryConfig{Buckets: 4 << 20, Marks: 4 << 20, Now: now})
@@ -172,6 +174,9 @@ func (w *world) do(ctx context.Context, l *login) error {
 	if l.attack {
 		w.theirs[v.IP.Counted()], w.theirs[v.IP.Wide()] = true, true
 		w.tags[hex.EncodeToString(v.Tag[:])] = true
+	}
+	if l.scan {
+		w.scans[v.IP.Counted()], w.scans[v.IP.Wide()] = true, true
 	}
 	w.count(l, v)
 	if !v.Proceed {

@@ -55,6 +55,7 @@ func (s Scenario) Run(ctx context.Context, c Config) (*Score, error) {
 		return nil, err
 	}
 	begin, end := w.times()
+	w.attacked = s.Attack != nil
 	q, p := w.plan(s, begin, end)
 	if err := w.acquaint(ctx, q, p, begin); err != nil {
 		return nil, err
@@ -202,14 +203,15 @@ func (w *world) found(c *detect.Campaign) {
 }
 
 // suspected reports whether any of the attack's addresses, networks or passwords
-// is suspect; without an attack, whether anything is.
+// is suspect; without an attack, whether any address is that does not guess in
+// the background.
 func (w *world) suspected() bool {
 	if w.detector == nil {
 		return false
 	}
 	networks, tags := w.detector.SuspectsAt(w.clock)
 	for _, p := range networks {
-		if len(w.theirs) == 0 || w.theirs[p] {
+		if w.theirs[p] || !w.attacked && !w.scans[p] {
 			return true
 		}
 	}
