@@ -34,6 +34,7 @@ var parts = []struct {
 	open func(root string) (side, error)
 }{
 	{"twin", func(string) (side, error) { return newTwinSide() }},
+	{"leases", func(string) (side, error) { return newLeasesSide() }},
 	{"redis", func(string) (side, error) { return newRedisSide() }},
 	{"cluster", func(string) (side, error) { return newClusterSide() }},
 	{"http", func(root string) (side, error) { return newHTTPSide(root) }},
@@ -55,7 +56,7 @@ func run(args []string, out, errOut io.Writer) int {
 	fs.SetOutput(errOut)
 	asJSON := fs.Bool("json", false, "print JSON")
 	rounds := fs.Int("rounds", 5, "rounds of each comparison, at least 5 for a run that is to be quoted")
-	only := fs.String("only", "", "parts, by commas: twin, redis, cluster, http, limits-http, events, events-http, breached, breached-http; none: all")
+	only := fs.String("only", "", "parts, by commas: twin, leases, redis, cluster, http, limits-http, events, events-http, breached, breached-http; none: all")
 	fs.Uint64Var(&corpusRows, "breached-rows", corpusRows, "rows of the index that leaked passwords are looked up in, 7 bytes each on the disk")
 	root := fs.String("root", "..", "guardd's source `folder`")
 	quiet := fs.Bool("quiet", false, "show no progress")

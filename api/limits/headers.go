@@ -35,15 +35,39 @@ func Headers(d *plans.Decision) []Header { return headers(d, nil) }
 
 // headers adds the slots that are held, where there are any.
 func headers(d *plans.Decision, held *plans.SlotDecision) []Header {
-	if d.Binding < 0 || len(d.Limits) == 0 {
+	if !ruled(d) {
 		if held == nil {
 			return nil
 		}
 		return SlotHeaders(held)
 	}
-	policy, state := make([]byte, 0, 64), make([]byte, 0, 64) // written by hand: every answer bears them
-	for _, l := range binding(d) {
-		policy = parameter(parameter(item(policy, l.Rule), "q", l.Limit.Capacity), "w", wholeSeconds(full(l)))
+	var all values
+	n := all.of(d, held)
+	h := make([]Header, n)
+	for i := range h {
+		h[i] = Header{fieldNames[i], all[i]}
+	}
+	return h
+}
+
+// ruled reports whether a rule decided.
+func ruled(d *plans.Decision) bool { return d.Binding >= 0 && len(d.Limits) > 0 }
+
+// fieldNames are in the order of values.
+var fieldNames = [...]string{Policy, RateLimit, XLimit, XRemaining, XReset, RetryAfter}
+
+// values are what the fields of one answer say.
+type values [len(fieldNames)]string
+
+// of is what the first n fields say of a decision that a rule made: parts of one
+// text, because every answer bears them.
+func (all *values) of(d *plans.Decision, held *plans.SlotDecision) (n int) {
+	var room, more [192]byte
+	var ends [len(fieldNames)]int
+	text, state := room[:0], more[:0]
+	for i := range d.Limits {
+		l := &d.Limits[inOrder(d, i)]
+		text = parameter(parameter(item(text, l.Rule), "q", l.Limit.Capacity), "w", wholeSeconds(full(l)))
 		state = parameter(item(state, l.Rule), "r", l.Remaining())
 		switch next := l.Next(); {
 		case !d.Allowed && !l.Allowed && !d.Impossible:
@@ -53,21 +77,58 @@ func headers(d *plans.Decision, held *plans.SlotDecision) []Header {
 		}
 	}
 	if held != nil && held.Binding >= 0 {
-		policy, state = slotFields(held, policy, state)
+		text, state = slotFields(held, text, state)
 	}
 	b := &d.Limits[d.Binding]
-	h := []Header{
-		{Policy, string(policy)},
-		{RateLimit, string(state)},
-		{XLimit, strconv.FormatInt(b.Limit.Capacity, 10)},
-		{XRemaining, strconv.FormatInt(b.Remaining(), 10)},
-		{XReset, strconv.FormatInt(ceilSeconds(b.Reset), 10)},
+	ends[0] = len(text)
+	text = append(text, state...)
+	ends[1] = len(text)
+	for i, v := range [...]int64{b.Limit.Capacity, b.Remaining(), ceilSeconds(b.Reset)} {
+		text = strconv.AppendInt(text, v, 10)
+		ends[2+i] = len(text)
 	}
+	n = len(fieldNames) - 1
 	if s := RetrySeconds(d); s > 0 {
-		h = append(h, Header{RetryAfter, strconv.FormatInt(s, 10)})
+		text = strconv.AppendInt(text, s, 10)
+		ends[n] = len(text)
+		n++
 	}
-	return h
+	whole, from := string(text), 0
+	for i, end := range ends[:n] {
+		all[i], from = whole[from:end], end
+	}
+	return n
 }
+
+// inOrder is the index of the i-th limit, the binding one first.
+func inOrder(d *plans.Decision, i int) int {
+	switch {
+	case i == 0:
+		return d.Binding
+	case i <= d.Binding:
+		return i - 1
+	}
+	return i
+}
+
+// set writes headers of d and held, which keep all.
+func (all *values) set(h http.Header, d *plans.Decision, held *plans.SlotDecision) {
+	if !ruled(d) {
+		SetHeaders(h, headers(d, held))
+		return
+	}
+	for i := range all.of(d, held) {
+		h[canonicalNames[i]] = all[i : i+1 : i+1]
+	}
+}
+
+// canonicalNames are fieldNames as http.Header has them.
+var canonicalNames = func() (names [len(fieldNames)]string) {
+	for i, name := range fieldNames {
+		names[i] = http.CanonicalHeaderKey(name)
+	}
+	return names
+}()
 
 // RetrySeconds is the Retry-After of a refusal: whole seconds, rounded up, at
 // least 1; 0 where there is none, because it was allowed or no wait helps.
@@ -113,7 +174,7 @@ func slotFields(d *plans.SlotDecision, policy, state []byte) (p, s []byte) {
 
 // Set writes them.
 func Set(h http.Header, d *plans.Decision) {
-	SetHeaders(h, Headers(d))
+	new(values).set(h, d, nil)
 }
 
 // SetHeaders writes what Headers returned.
@@ -133,17 +194,6 @@ var canonical = func() map[string]string {
 	}
 	return names
 }()
-
-// binding lists the limits, the binding one first.
-func binding(d *plans.Decision) []*plans.LimitState {
-	ls := []*plans.LimitState{&d.Limits[d.Binding]}
-	for i := range d.Limits {
-		if i != d.Binding {
-			ls = append(ls, &d.Limits[i])
-		}
-	}
-	return ls
-}
 
 func full(l *plans.LimitState) time.Duration {
 	return time.Duration(l.Limit.TimeToFull()) * time.Microsecond

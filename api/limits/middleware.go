@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-chi/chi/v5"
@@ -54,7 +55,7 @@ func BearerKey(r *http.Request) string {
 	if scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " "); strings.EqualFold(scheme, "Bearer") {
 		return strings.TrimSpace(token)
 	}
-	return r.Header.Get("X-API-Key")
+	return r.Header.Get("X-Api-Key") // as http.Header has it, which costs nothing
 }
 
 // PatternRoute is method and pattern as the router has matched it: of a chi
@@ -116,19 +117,44 @@ func (o *Options) serve(w http.ResponseWriter, r *http.Request, next http.Handle
 		next.ServeHTTP(w, r)
 		return
 	}
-	d, err := o.Taker.Take(r.Context(), &plans.Request{Key: key, Rules: o.Rules, Route: route, Cost: o.Cost(r)})
+	c := calls.Get().(*call)
+	c.request = plans.Request{Key: key, Rules: o.Rules, Route: route, Cost: o.Cost(r)}
+	d, err := o.take(r.Context(), c)
 	if err != nil {
 		if !o.unknown(w, r, err) {
 			next.ServeHTTP(w, r)
 		}
 		return
 	}
-	SetHeaders(w.Header(), headers(d, held))
-	if !d.Allowed {
+	a := &answer{recorder: recorder{ResponseWriter: w, status: http.StatusInternalServerError}}
+	a.values.set(w.Header(), d, held)
+	if d.Allowed {
+		o.handle(a, r, next, d)
+	} else {
 		Refusal(d).Write(w)
-		return
 	}
-	o.handle(w, r, next, d)
+	calls.Put(c) // not where the handler panicked
+}
+
+// call is a request and its decision, to be used again: what is decided by a lease
+// costs less than making them.
+type call struct {
+	request  plans.Request
+	decision plans.Decision
+}
+
+var calls = sync.Pool{New: func() any { return new(call) }}
+
+// taker is what a plans.Taker has beside Taker.
+type taker interface {
+	TakeInto(ctx context.Context, r *plans.Request, d *plans.Decision) error
+}
+
+func (o *Options) take(ctx context.Context, c *call) (*plans.Decision, error) {
+	if t, ok := o.Taker.(taker); ok {
+		return &c.decision, t.TakeInto(ctx, &c.request, &c.decision)
+	}
+	return o.Taker.Take(ctx, &c.request)
 }
 
 // unknown answers where nobody knows whether the request may be let through, and
@@ -149,21 +175,26 @@ func (o *Options) unknown(w http.ResponseWriter, r *http.Request, err error) (an
 }
 
 // handle gives back what is to be refunded, a panicking handler's too.
-func (o *Options) handle(w http.ResponseWriter, r *http.Request, next http.Handler, d *plans.Decision) {
-	answer := &recorder{ResponseWriter: w, status: http.StatusInternalServerError}
+func (o *Options) handle(a *answer, r *http.Request, next http.Handler, d *plans.Decision) {
 	defer func() {
-		if answer.status < 400 {
+		if a.status < 400 {
 			return
 		}
 		// Who hung up is refunded all the same.
-		if err := o.Taker.Refund(context.WithoutCancel(r.Context()), d, answer.status); err != nil {
+		if err := o.Taker.Refund(context.WithoutCancel(r.Context()), d, a.status); err != nil {
 			o.OnError(r, err)
 		}
 	}()
-	next.ServeHTTP(answer, r)
-	if !answer.wrote {
-		answer.status = http.StatusOK // net/http says so for a handler that said nothing
+	next.ServeHTTP(&a.recorder, r)
+	if !a.wrote {
+		a.status = http.StatusOK // net/http says so for a handler that said nothing
 	}
+}
+
+// answer is what one answer needs as long as somebody may look at it.
+type answer struct {
+	recorder
+	values values
 }
 
 type recorder struct {
