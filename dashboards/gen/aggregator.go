@@ -42,9 +42,9 @@ var aggregator = board{
 		}},
 		{"From the topic to what is learnt", []panel{
 			{kind: lines, title: "Lag by partition", unit: units.Short, what: "Messages that the partition's reader has not handled yet. One that only grows: its reader is stuck; all of them: too few instances.",
-				queries: []query{q(`max by (topic, partition) (guardd_kafka_lag{WHERE})`, "{{topic}} {{partition}}")}},
+				queries: []query{q(`max by (group, topic, partition) (guardd_kafka_lag{WHERE})`, "{{group}} {{topic}} {{partition}}")}},
 			{kind: lines, title: "Age of the last handled message", unit: units.Seconds, what: "By partition; 0 where nothing is due.",
-				queries: []query{q(`max by (topic, partition) (guardd_kafka_event_age_seconds{WHERE})`, "{{topic}} {{partition}}")}},
+				queries: []query{q(`max by (group, topic, partition) (guardd_kafka_event_age_seconds{WHERE})`, "{{group}} {{topic}} {{partition}}")}},
 			{kind: lines, title: "Who reads", unit: units.Short, what: "Partitions by instance. They move when instances come and go.",
 				queries: []query{q(`sum by (instance) (guardd_aggregate_partitions{WHERE})`, "{{instance}}")}},
 			{kind: lines, title: "Dealt anew", unit: units.OpsPerSecond, what: "Times that the instances dealt the partitions among them, and that reading began anew because nothing came. Again and again: instances lose touch with Kafka.",
@@ -61,6 +61,20 @@ var aggregator = board{
 				queries: []query{q(`sum by (realm) (guardd_aggregate_missing{REALM})`, "{{realm}}")}},
 			{kind: lines, title: "Ten seconds counted", unit: units.OpsPerSecond, what: "0.1 a second and realm is all there is; at 0 detection stands still, and a posture that it has set lapses after 15 minutes.",
 				queries: []query{q(`sum by (realm) (rate(guardd_aggregate_bins_total{REALM}[RATE]))`, "{{realm}}")}},
+		}},
+		{"What a SOC is told", []panel{
+			{kind: lines, title: "Records told", unit: units.EventsPerSecond, what: "Records that each sink took. Findings are few; a sink that is told of decisions has as many as there are.",
+				queries: []query{q(`sum by (sink) (rate(guardd_soc_delivered_total{WHERE}[RATE]))`, "{{sink}}")}},
+			{kind: lines, title: "Records that wait", unit: units.Short, what: "By sink, of all instances; the sink's queue is the end.",
+				queries: []query{q(`sum by (sink) (guardd_soc_waiting{WHERE})`, "{{sink}}")}},
+			{kind: lines, title: "Oldest record that waits", unit: units.Seconds, marks: upTo(60, 600), what: "By sink; 0 when none waits. It grows while the sink does not answer: look at its log, and at guardd's.",
+				queries: []query{q(`max by (sink) (guardd_soc_oldest_seconds{WHERE})`, "{{sink}}")}},
+			{kind: lines, title: "Sinks that failed", unit: units.OpsPerSecond, what: "Times that a sink did not take records. They are told again.",
+				queries: []query{q(`sum by (sink) (rate(guardd_soc_failures_total{WHERE}[RATE]))`, "{{sink}}")}},
+			{kind: lines, title: "Records not told", unit: units.EventsPerSecond, marks: bad, what: "What a sink refused, or had no room for: it is in the file of dead letters, where one is set. Held back are findings beyond what the sink is told in a minute, of which it is told how many.",
+				queries: []query{
+					q(`sum by (sink, reason) (rate(guardd_soc_dead_letters_total{WHERE}[RATE]))`, "{{sink}} {{reason}}"),
+					q(`sum by (sink) (rate(guardd_soc_held_back_total{WHERE}[RATE]))`, "{{sink}} held back")}},
 		}},
 		{"What is learnt, and what fails", []panel{
 			{kind: stacked, title: "Failures", unit: units.OpsPerSecond, what: "Failures of the store or the bus, by operation; each is tried again.",

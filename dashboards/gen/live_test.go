@@ -16,14 +16,15 @@ import (
 )
 
 const liveConfig = `
-redis: %s
+redis: REDIS
 redis_deadline: 500ms # a machine may be busy
 secret_file: secret
-kafka: {brokers: ["%s"]}
-events: {spool_dir: spool-%s}
+kafka: {brokers: [KAFKA]}
+events: {spool_dir: spool-NAME}
 limits_db: "sqlite:limits.db"
 breached: {files: [pwned.index]}
 asn_file: asn.mmdb
+soc: {sinks: [{name: siem, to: "file:soc-NAME.jsonl", format: ocsf, decisions: all}]}
 realms:
   default:
     delivery: {driver: log}
@@ -62,7 +63,7 @@ func startFleet(t *testing.T) *fleet {
 	f.leak(t, bin)
 	run(t, "", bin, "limits", "import", dir+"/limits.yaml", "--limits-db", "sqlite:"+dir+"/limits.db", "--reason", "a first plan")
 	one := func(name string) *guarddProcess {
-		config := fmt.Sprintf(liveConfig, f.redis.URL(), f.kafka.Addr(), name)
+		config := strings.NewReplacer("REDIS", f.redis.URL(), "KAFKA", f.kafka.Addr(), "NAME", name).Replace(liveConfig)
 		return startGuardd(t, bin, writeFile(t, dir, name+".yaml", config))
 	}
 	f.a, f.b = one("a"), one("b")
@@ -152,6 +153,12 @@ var still = map[string]string{
 	"guardd_limits_db_bad_rows":         "all rows are good",
 	"guardd_limits_db_errors_total":     "the database is a file",
 	"guardd_provider_answers_total":     "third parties are on the internet",
+	"guardd_soc_dead_letters_total":     "a file takes all",
+	"guardd_soc_failures_total":         "the same",
+	"guardd_soc_held_back_total":        "there are too few",
+	"guardd_soc_oldest_seconds":         "all is told at once",
+	"guardd_soc_waiting":                "the same",
+	"guardd_breached_corpus_complete":   "one row is not all",
 	"guardd_shadow_attempts_total":      "guardd decides",
 	"guardd_twin_overflowed_total":      "memory suffices",
 	"guardd_twin_unkept_total":          "the same",
@@ -172,6 +179,9 @@ func testPanels(t *testing.T, f *fleet, docs []*doc) {
 	seen(`sum(rate(guardd_attempts_total{WHERE, action="captcha"}[RATE])) > 0`)
 	if status := send(t, http.MethodPut, "http://"+f.a.admin+"/admin/v1/posture", `{"posture":"elevated","expires_in":"1h","reason":"to be seen"}`); status != http.StatusOK {
 		t.Fatalf("posture: %d", status)
+	}
+	if status := send(t, http.MethodPut, "http://"+f.a.admin+"/admin/v1/lists/deny", `{"cidr":"`+denied+`","reason":"to be seen"}`); status != http.StatusOK {
+		t.Fatalf("lists: %d", status)
 	}
 	f.a.hangUp(t)
 	f.leak(t, f.a.bin)

@@ -35,6 +35,8 @@ var overview = board{
 		{"Service", []panel{
 			{kind: lines, title: "Time of a decision", unit: units.Seconds, traces: true, marks: []mark{{.005, "orange"}}, what: "Quantiles of the time to decide, the store's answer included; the dashed line is the store's deadline. Dots are single decisions with a trace.",
 				queries: quantiles(decisions)},
+			{kind: lines, title: "Time to book an outcome", unit: units.Seconds, what: "Quantiles of the time that an outcome takes.",
+				queries: quantiles(`sum by (le) (rate(guardd_outcome_duration_seconds_bucket{WHERE}[RATE]))`)},
 			{kind: lines, title: "Slow decisions", unit: units.PercentUnit, marks: []mark{{.01, "red"}}, what: "Share of decisions that took longer than 10 ms. The alerts' budget is 1 in 100, the dashed line.",
 				queries: []query{q(`1 - sum(rate(guardd_decision_duration_seconds_bucket{WHERE, le="0.01"}[RATE])) / sum(rate(guardd_decision_duration_seconds_count{WHERE}[RATE]))`, "slow")}},
 			{kind: stacked, title: "HTTP answers", unit: units.RequestsPerSecond, what: "Answers by class of status. 4xx are requests that were wrong, a right key missing among them; a refused visitor is a 2xx.",

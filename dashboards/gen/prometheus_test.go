@@ -163,10 +163,11 @@ func (p *prometheusServer) api(into any, path string, form url.Values) error {
 	return nil
 }
 
-// fill does what Grafana does: all of each variable, and windows of a rate of
-// four scrapes and one.
+// fill does what Grafana does: all of each variable, and for windows of a rate
+// those of somebody who has zoomed out. Of what must be seen within one, such as a
+// process before and after its restart, none may depend on how busy a machine is.
 func fill(expr string) string {
-	return strings.NewReplacer("$__rate_interval", "5s", "$job", ".+", "$instance", ".+", "$realm", ".+").Replace(expr)
+	return strings.NewReplacer("$__rate_interval", "30s", "$job", ".+", "$instance", ".+", "$realm", ".+").Replace(expr)
 }
 
 func stamp(t time.Time) string { return strconv.FormatFloat(float64(t.UnixMilli())/1000, 'f', 3, 64) }

@@ -134,7 +134,7 @@ var rules = []rule{
 				}
 			}
 		}
-		if n := len(d.charts()); n > 25 {
+		if n := len(d.charts()); n > 30 {
 			complain("%d panels are more than anybody reads", n)
 		}
 	}},

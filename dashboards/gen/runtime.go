@@ -36,9 +36,10 @@ var runtime = board{
 					q(`sum(rate(guardd_breaker_opened_total{WHERE}[RATE]))`, "opened"),
 					q(`sum(rate(guardd_breaker_skipped_total{WHERE}[RATE]))`, "calls skipped"),
 					q(`sum by (result) (rate(guardd_breaker_probes_total{WHERE}[RATE]))`, "probes {{result}}")}},
-			{kind: lines, title: "Owed to the store", unit: units.Short, what: "Buckets whose guesses were let through alone and are not charged yet, and charges forgotten. It falls to 0 within seconds after the store is back.",
+			{kind: lines, title: "Owed to the store", unit: units.Short, what: "Buckets whose guesses were let through alone and are not charged yet, charges that the store has counted since, and those forgotten. It falls to 0 within seconds after the store is back.",
 				queries: []query{
 					q(`sum by (instance) (guardd_debts{WHERE})`, "{{instance}} owed"),
+					q(`sum by (instance) (increase(guardd_debts_returned_total{WHERE}[RATE]))`, "{{instance}} charged"),
 					q(`sum by (instance) (increase(guardd_debts_lost_total{WHERE}[RATE]))`, "{{instance}} forgotten")}},
 			{kind: lines, title: "Instances counted", unit: units.Short, what: "Among how many a limit is shared while the store is gone, as each instance believes. They should agree.",
 				queries: []query{q(`guardd_instances{WHERE}`, "{{instance}}")}},
@@ -63,9 +64,10 @@ var runtime = board{
 				queries: []query{
 					q(`time() - (max by (kind) (guardd_breached_corpus_timestamp_seconds{WHERE}) > 0)`, "leaked passwords, {{kind}}"),
 					q(`time() - (max(guardd_asn_file_timestamp_seconds{WHERE}) > 0)`, "providers")}},
-			{kind: lines, title: "Leaked passwords", unit: units.Short, what: "Hashes in the corpus that answers, by kind, and whether it was found damaged (1), after which it answers nothing.",
+			{kind: lines, title: "Leaked passwords", unit: units.Short, what: "Hashes in the corpus that answers, by kind; whether it is the whole corpus (1), and whether it was found damaged (1), after which it answers nothing.",
 				queries: []query{
 					q(`max by (kind) (guardd_breached_corpus_rows{WHERE})`, "{{kind}} rows"),
+					q(`min by (kind) (guardd_breached_corpus_complete{WHERE})`, "{{kind}} complete"),
 					q(`max by (kind) (guardd_breached_corpus_damaged{WHERE})`, "{{kind}} damaged")}},
 		}},
 	},

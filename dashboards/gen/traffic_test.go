@@ -85,6 +85,9 @@ func startTraffic(t *testing.T, instances ...*guarddProcess) {
 	})
 }
 
+// denied is on an operator's list.
+const denied = "203.0.113.66"
+
 // login is one visitor.
 func (tr *traffic) login(ctx context.Context, i int, l *sim.Login) {
 	c, p := tr.asked[i%len(tr.asked)], tr.instances[i%len(tr.instances)]
@@ -99,6 +102,9 @@ func (tr *traffic) login(ctx context.Context, i int, l *sim.Login) {
 	}
 	if i%7 == 0 {
 		q.Account, q.IP = "victim", "203.0.113.7" // one guesses at one account, and climbs
+	}
+	if i%20 == 1 {
+		q.IP = denied
 	}
 	may, err := c.Attempt(ctx, q)
 	if tr.note(err) {
