@@ -4,7 +4,7 @@
 //
 // A Limiter keeps a baseline for each class of requests: how long one takes while
 // none waits for another. In each window it compares what requests took with it.
-// As long as that is within Tolerance the limit grows by its square root, if the
+// As long as that is within Tolerance and Slack the limit grows by its square root, if the
 // window came near it: without load nobody knows what more would do. Beyond, it
 // shrinks in proportion (the gradient of Netflix' concurrency-limits). At the least
 // limit there is no queue of ours, so what requests take there is the new baseline:

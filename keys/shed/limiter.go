@@ -39,8 +39,10 @@ type Config struct {
 	// half: 0.2 (Stripe keeps a fifth of its fleet for critical calls).
 	Reserve float64
 	// Tolerance is how many times its baseline a request may take before the limit
-	// shrinks, above 1: 1.5.
+	// shrinks, above 1: 1.5. Slack is what it may take beyond that, in microseconds:
+	// 5 ms. A request of 1 ms that waits for another of 30 is no sign of overload.
 	Tolerance float64
+	Slack     int64
 	// Window is how long requests are watched for one step, in microseconds: 100 ms,
 	// or as long as it takes to see Samples: 10.
 	Window  int64
@@ -65,6 +67,7 @@ type Limiter struct {
 	seen    int
 	failed  int
 	classes map[string]*class
+	order   []*class // as they came: sums of floats must not hang on a map's order
 }
 
 // class are requests that take alike.
@@ -81,6 +84,7 @@ func New(c Config) (*Limiter, error) {
 	standard(&c.First, min(max(20, c.Least), c.Most))
 	standard(&c.Reserve, 0.2)
 	standard(&c.Tolerance, 1.5)
+	standard(&c.Slack, 5_000)
 	standard(&c.Window, 100_000)
 	standard(&c.Samples, 10)
 	var bad []error
@@ -93,6 +97,7 @@ func New(c Config) (*Limiter, error) {
 		{c.First < c.Least || c.First > c.Most, "First must be from Least to Most"},
 		{!(c.Reserve > 0 && c.Reserve < 0.5), "Reserve must be above 0 and below a half"},
 		{!(c.Tolerance > 1 && c.Tolerance <= 100), "Tolerance must be above 1 and at most 100"},
+		{c.Slack < 0, "Slack must not be negative"},
 		{c.Window < 1, "Window must be at least 1 microsecond"},
 		{c.Samples < 1, "Samples must be at least 1"},
 	} {
@@ -182,31 +187,31 @@ func (l *Limiter) class(of string) *class {
 	if c == nil {
 		c = new(class)
 		l.classes[of] = c
+		l.order = append(l.order, c)
 	}
 	return c
 }
 
 // step moves the limit by what the window has shown.
 func (l *Limiter) step() {
-	slow := l.slowness()
-	least := float64(l.c.Least)
-	switch gradient := l.c.Tolerance / slow; {
+	slow, least := l.slowness(), float64(l.c.Least)
+	switch {
 	case l.failed*2 > l.seen:
 		l.limit /= 2
-	case gradient < 1:
-		l.limit *= max(gradient, 0.5)
+	case slow > 1:
+		l.limit *= max(1/slow, 0.5)
 	case float64(l.peak) >= l.limit/2: // else nobody knows what more would do
 		l.limit += math.Sqrt(l.limit)
 	}
 	l.limit = min(max(l.limit, least), float64(l.c.Most))
 }
 
-// slowness is how many times its baseline a request of the window took, and takes
+// slowness is how many times what it may a request of the window took, and takes
 // over what the window says of the baselines.
 func (l *Limiter) slowness() float64 {
 	n, slow := 0, 0.0
 	atLeast := l.limit <= float64(l.c.Least)
-	for _, c := range l.classes {
+	for _, c := range l.order {
 		if c.n == 0 {
 			continue
 		}
@@ -214,7 +219,7 @@ func (l *Limiter) slowness() float64 {
 		if c.baseline == 0 {
 			c.baseline = mean
 		}
-		n, slow = n+c.n, slow+float64(c.n)*mean/c.baseline
+		n, slow = n+c.n, slow+float64(c.n)*mean/(l.c.Tolerance*c.baseline+float64(l.c.Slack))
 		switch {
 		case mean < c.baseline: // by degrees: one answer from a cache is no baseline
 			c.baseline += (mean - c.baseline) * fall

@@ -216,7 +216,7 @@ func TestNoMoreAreUnderWayThanThereIsRoom(t *testing.T) {
 
 func TestWhatIsWrongWithALimiterIsNamed(t *testing.T) {
 	for field, c := range map[string]Config{
-		"Least": {Least: -1}, "Most": {Least: 5, Most: 4, First: 5}, "First": {First: 2000}, "Reserve": {Reserve: 0.5}, "Tolerance": {Tolerance: 1}, "Window": {Window: -1}, "Samples": {Samples: -1},
+		"Least": {Least: -1}, "Most": {Least: 5, Most: 4, First: 5}, "First": {First: 2000}, "Reserve": {Reserve: 0.5}, "Tolerance": {Tolerance: 1}, "Slack": {Slack: -1}, "Window": {Window: -1}, "Samples": {Samples: -1},
 	} {
 		if _, err := New(c); err == nil || !strings.Contains(err.Error(), field) {
 			t.Errorf("%s: %v", field, err)
