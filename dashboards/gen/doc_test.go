@@ -65,9 +65,10 @@ type docAnnotation struct {
 	Target           docTarget
 }
 
-// asked is one query of a dashboard, and where it stands.
+// asked is one query of a dashboard, where it stands, and in which unit it is
+// shown.
 type asked struct {
-	where string
+	where, unit string
 	docTarget
 }
 
@@ -75,11 +76,11 @@ type asked struct {
 func (d *doc) queries() (list []asked) {
 	for _, p := range d.Panels {
 		for _, t := range p.Targets {
-			list = append(list, asked{d.UID + ": " + p.Title, t})
+			list = append(list, asked{d.UID + ": " + p.Title, p.FieldConfig.Defaults.Unit, t})
 		}
 	}
 	for _, a := range d.Annotations.List {
-		list = append(list, asked{d.UID + ": annotation " + a.Name, a.Target})
+		list = append(list, asked{d.UID + ": annotation " + a.Name, "", a.Target})
 	}
 	return list
 }
