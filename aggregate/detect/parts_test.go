@@ -280,6 +280,39 @@ func TestStructure(t *testing.T) {
 	}
 }
 
+// TestStructureLeavesOutWhoSolves: while strangers are asked, whoever solves what
+// they are asked is honest. A crowd of them says nothing, and hides nothing.
+func TestStructureLeavesOutWhoSolves(t *testing.T) {
+	base := taught(4, 0.4)
+	r := rand.New(rand.NewPCG(17, 18))
+	run := func(bins int, guesses float64) int {
+		s := newStructure()
+		for i := range bins {
+			b := Bin{Start: monday + int64(i)*Width}
+			b.Count[Success] = 20
+			honest, others := count(r, 12), count(r, guesses)
+			b.Count[Unsolved], b.Solved = honest+others, honest
+			for range honest {
+				b.NewNetwork += one(r.Float64() < 0.5)
+			}
+			for range others {
+				b.NewNetwork += one(r.Float64() < 0.8)
+			}
+			s.step(&b, base, true)
+			if len(s.over()) > 0 {
+				return i + 1
+			}
+		}
+		return 0
+	}
+	if i := run(int(2*day/Width), 0); i != 0 {
+		t.Errorf("people who solve what they are asked are an attack in bin %d", i)
+	}
+	if i := run(int(hour/Width), 12); i == 0 || i > 60 {
+		t.Errorf("an attack among as many who solve is seen in bin %d, want within 60", i)
+	}
+}
+
 // TestStructureIsNotBluntedByItsFirstDay: how far everything was off while nothing
 // was known is not how much it scatters. It once made the channels' limits
 // twenty times as high for months.
