@@ -55,7 +55,8 @@ type simulateFlags struct {
 	seeds            []int64
 	volume, solvers  float64
 	perDay           float64
-	weeks, attacks   int
+	weeks            int
+	attacks, events  int
 	static, timeline bool
 	config, policy   string
 	json, quiet      bool
@@ -91,7 +92,8 @@ func parseSimulate(args []string, getenv env, errOut io.Writer) (*simulateFlags,
 	fs.Float64Var(&f.solvers, "solvers", 0, "`share` of guesses whose maker solves captchas, from 0 to 1")
 	fs.Float64Var(&f.perDay, "per-day", sim.DefaultPerDay, "honest attempts a day, a `number`")
 	fs.IntVar(&f.weeks, "weeks", 26, "`number` of weeks in which false alarms are counted, for scenarios that are no attacks; 0: none")
-	fs.IntVar(&f.attacks, "attacks", -1, "`number` of attacks over which the time to detection is taken, in bins and by event, each at its own hour of the week; 0: none (default 40 when every scenario is run, and none else or with --json)")
+	fs.IntVar(&f.attacks, "attacks", -1, "`number` of attacks in bins over which the time to detection is taken, each at its own hour of the week; 0: none (default 40 when every scenario is run, else none, and none with --json)")
+	fs.IntVar(&f.events, "events", 10, "`number` of these that are run attempt by attempt, too")
 	fs.BoolVar(&f.timeline, "timeline", false, "with --json: every minute of each run, too")
 	fs.BoolVar(&f.static, "static", false, "without detection: the policy's limits alone")
 	fs.StringVar(&f.config, "config", f.config, "configuration `file` whose policy is used (GUARDD_CONFIG)")
@@ -151,6 +153,8 @@ func (f *simulateFlags) check(rest []string) error {
 		return errors.New("--timeline: goes with --json")
 	case f.attacks < 0 || f.attacks > 1000:
 		return fmt.Errorf("--attacks: must be from 0 to 1000, not %d", f.attacks)
+	case f.events < 0 || f.events > 1000:
+		return fmt.Errorf("--events: must be from 0 to 1000, not %d", f.events)
 	case f.weeks < 0 || f.weeks > 520:
 		return fmt.Errorf("--weeks: must be from 0 to 520, not %d", f.weeks)
 	}
