@@ -38,6 +38,7 @@ func (e *Event) ofOutcome(r *escalation.Recorded) {
 }
 
 func (e *Event) ofTrace(t *escalation.Trace, a keys.Account, ip keys.Address) {
+	e.Name = t.Name
 	e.Account, e.IP, e.Network = a.String(), ip.String(), ip.Wide().String()
 	e.Attempt, e.Device = hashed(t.AttemptID), hashed(t.DeviceID)
 	e.KnownDevice, e.Familiar, e.Breached, e.UAClass = t.KnownDevice, t.Familiar, t.Breached, t.UAClass

@@ -39,6 +39,7 @@ type Event struct {
 	Realm   string `json:"realm"`
 	Flow    string `json:"flow,omitzero"`
 	Account string `json:"account,omitzero"` // keyed hash, as keys.Account prints
+	Name    string `json:"name,omitzero"`    // sealed; only of realms that have names told
 	IP      string `json:"ip,omitzero"`      // canonical address
 	Network string `json:"network,omitzero"` // its /24 or /48; the /64 is the address' own
 	// Attempt joins an outcome to its attempt: a hash of its identity, ""

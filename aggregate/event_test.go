@@ -20,7 +20,7 @@ func whole() *aggregate.Event {
 	return &aggregate.Event{
 		V: 1, ID: "00112233445566aa-7", Instance: "00112233445566aa", Seq: 7, Kind: aggregate.KindAttempt,
 		Time:  time.Date(2026, 11, 30, 4, 5, 6, 123456000, time.UTC),
-		Realm: "default", Flow: "login", Account: "wxyzWXYZ0123456789_-Ab", IP: "203.0.113.7", Network: "203.0.113.0/24",
+		Realm: "default", Flow: "login", Account: "wxyzWXYZ0123456789_-Ab", Name: "sealed", IP: "203.0.113.7", Network: "203.0.113.0/24",
 		Attempt: "abcDEF0123456789_-abcd", Action: "allow", Would: "allow", Rung: "captcha", Reasons: []string{"account.burst"},
 		Proof: "captcha", ProofError: "expired", Shown: "prfPRF0123456789_-prfP", KnownDevice: true, Familiar: true, Device: "devDEV0123456789_-devd",
 		Posture: "elevated", Degraded: true, Shadow: true, Outcome: "success", Duplicate: true, Expired: true, Breached: true,

@@ -32,9 +32,12 @@ type Finding struct {
 	Accounts int     `json:"accounts,omitzero"`
 	Sources  int     `json:"sources,omitzero"`
 
-	Groups  []FindingGroup  `json:"groups,omitempty"`
-	Samples []string        `json:"samples,omitempty"`
-	Done    []FindingAction `json:"done,omitempty"`
+	Groups  []FindingGroup `json:"groups,omitempty"`
+	Samples []string       `json:"samples,omitempty"`
+	// Names are the sealed names of Samples, by hash, as far as they are known; only of
+	// realms that have names told.
+	Names map[string]string `json:"names,omitempty"`
+	Done  []FindingAction   `json:"done,omitempty"`
 
 	// Of an operator's action: the name of the key, and one of operate.Actions.
 	By     string `json:"by,omitzero"`

@@ -42,6 +42,7 @@ type realm struct {
 	saves   int                   // the part to write next
 	stored  []uint64              // hashes of the parts as they are stored
 	watch   Watch                 // nil: nobody watches
+	names   sealedNames
 	asn     func(netip.Addr) uint32
 	forged  uint64 // findings of forgers
 
@@ -100,6 +101,7 @@ func (r *realm) take(e *Event, raw []byte, now int64, keep bool) {
 	if e.Kind == KindEnd {
 		return
 	}
+	r.names.keep(e)
 	r.stats.Events++
 	ahead := at > now+aheadMost
 	if ahead {
@@ -251,7 +253,9 @@ func (r *realm) act(a Act) {
 	if a.Control != nil {
 		r.todo.control = a.Control
 	}
-	r.todo.findings = append(r.todo.findings, a.Findings...)
+	for _, f := range a.Findings {
+		r.todo.findings = append(r.todo.findings, r.names.fill(f))
+	}
 	r.todo.findings = r.todo.findings[max(len(r.todo.findings)-findingsWait, 0):]
 }
 

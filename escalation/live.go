@@ -25,7 +25,8 @@ type liveRealm struct {
 	pepper   keys.Pepper
 	requests []byte // key for hashing request ids
 	tagger   *tagger
-	codes    []byte // key of verification codes and proofs of work
+	names    *nameSeal // nil: names are not told
+	codes    []byte    // key of verification codes and proofs of work
 	// providers are those whose challenges stand in place of a picture.
 	providers []Provider
 	// listed is the policy's lists and the operators'.
@@ -78,6 +79,11 @@ func bind(p *Policy, c *Config, operators map[string]Lists) (*live, error) {
 		b := &liveRealm{
 			realmRules: p.compiled[name], name: name, spaces: keys.NewSpaces(name, p.compiled[name].shards), here: keys.NewSpace(name, 0),
 			pepper: pepper, requests: requests, codes: codes, tagger: &tagger{secret: tags}, providers: c.Providers[name],
+		}
+		if b.clear {
+			if b.names, err = newNameSeal(secret, name); err != nil {
+				return nil, err
+			}
 		}
 		own := operators[name]
 		table := b.realmRules.lists.with(&own, "lists", faults)

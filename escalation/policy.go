@@ -26,6 +26,9 @@ type Realm struct {
 	// Events says whether attempts and outcomes are published, and so watched
 	// all together. Default true.
 	Events *bool `yaml:"events,omitempty"`
+	// ClearNames has account names told, beside their hashes, to those who are told
+	// what was found (a SOC). Until then they travel sealed. Default false.
+	ClearNames bool `yaml:"clear_names,omitempty"`
 	// PepperFile names the file with the key for hashing names, so that it
 	// outlives the sealing secrets. Whoever reads files fills Pepper from it.
 	PepperFile string `yaml:"pepper_file,omitempty"`

@@ -72,7 +72,7 @@ func (r *Realm) validate(path string, faults *Faults) (*Realm, *realmRules) {
 	if full.Shards < 1 || full.Shards > keys.MaxShards {
 		faults.Add(path+".shards", "must be from 1 to %d, not %d", keys.MaxShards, full.Shards)
 	}
-	c := &realmRules{shards: full.Shards, normalise: full.Normalise, familiar: *full.FamiliarPlaces, quiet: !*full.Events}
+	c := &realmRules{shards: full.Shards, normalise: full.Normalise, familiar: *full.FamiliarPlaces, quiet: !*full.Events, clear: full.ClearNames}
 	c.lists = full.Lists.compile(path+".lists", faults)
 	for i, o := range full.ReturnOrigins {
 		if !validOrigin(o) {

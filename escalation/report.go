@@ -21,6 +21,13 @@ func (g *Guard) Report(ctx context.Context, r *Report, may func(realm string) bo
 	}
 	rec := &Recorded{Advice: []string{}, Realm: t.realm, Flow: Flows[t.flow], Account: t.account, IP: t.ip, Outcome: outcome, Trace: t.trace(realm.quiet)}
 	rec.Breached = rec.Breached || r.PasswordBreached
+	if realm.names != nil {
+		_, name, err := realm.account(r.Account)
+		if err != nil {
+			return nil, err // reported has read it
+		}
+		rec.Name = realm.names.seal(name, t.account)
+	}
 	booked, err := g.hold(ctx, rec, t, realm, r)
 	if err != nil {
 		return nil, err

@@ -12,6 +12,7 @@ type realmRules struct {
 	normalise keys.Normalisation
 	familiar  bool
 	quiet     bool // no events
+	clear     bool // names are told
 	lists     listTable
 	origins   []string
 	pow       powRules

@@ -35,6 +35,9 @@ type Trace struct {
 	// attempt took nothing (keys.Answer.Repeat). Not for visitors.
 	Repeat  bool
 	UAClass string // one of UAClasses
+	// Name is the account's name, sealed (Guard.AccountName opens it); "" unless the
+	// realm has names told.
+	Name string
 	// Quiet: the realm wants no events.
 	Quiet bool
 }
@@ -103,6 +106,7 @@ func (v *visit) trace(now int64) Trace {
 	if v.device != nil {
 		t.DeviceID = v.device.id
 	}
+	t.Name = v.realm.names.seal(v.name, v.account)
 	return t
 }
 

@@ -82,9 +82,25 @@ func (h *handler) event(m aggregate.Message) error {
 	return nil
 }
 
+// name opens the names of accounts, for realms that want them told. What is sealed is
+// of no use to whoever is told.
 func (o *Outlet) name(r *Record) {
-	if o.c.Names != nil {
-		r.Names = o.c.Names(r.Realm, r.accounts(), r.Event)
+	var sealed map[string]string
+	if r.Finding != nil {
+		sealed, r.Finding.Names = r.Finding.Names, nil
+	} else if r.Event.Name != "" {
+		sealed, r.Event.Name = map[string]string{r.Event.Account: r.Event.Name}, ""
+	}
+	for hash, s := range sealed {
+		if o.c.Name == nil {
+			break
+		}
+		if n := o.c.Name(r.Realm, hash, s); n != "" {
+			if r.Names == nil {
+				r.Names = map[string]string{}
+			}
+			r.Names[hash] = n
+		}
 	}
 }
 

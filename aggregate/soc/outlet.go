@@ -22,9 +22,9 @@ type OutletConfig struct {
 	// reading wait. Without it what has no room is a dead letter: whoever publishes
 	// must not wait for a sink.
 	Durable bool
-	// Names are the names of accounts by their hashes, for realms that want them
-	// told; nil: none does. e is nil of findings.
-	Names func(realm string, hashes []string, e *aggregate.Event) map[string]string
+	// Name opens the sealed name of an account, "" where the realm does not want it
+	// told; nil: none does.
+	Name func(realm, hash, sealed string) string
 	// Failed is told of each failure of the sink, and Dead of each record that is
 	// given up, with one of Deaths; from goroutines of the outlet's and the bus'. They
 	// may be nil.

@@ -33,6 +33,7 @@ func (s *server) openSOC() error {
 		}
 		o := soc.NewOutlet(soc.OutletConfig{Sink: to, Filter: one.filter(), PerMinute: one.perMinute(), Queue: one.Queue,
 			Durable: len(s.config.Kafka.Brokers) > 0,
+			Name:    s.guard.AccountName,
 			Failed:  func(err error) { s.socFailed(one.Name, err) },
 			Dead: func(r *soc.Record, why string) {
 				s.socDead(one.Name, why)

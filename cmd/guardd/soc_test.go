@@ -15,6 +15,8 @@ import (
 	"testing"
 
 	"github.com/leodido/go-syslog/v4/rfc5424"
+	"github.com/redis/go-redis/v9"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/guardd/guardd/aggregate/kafkabus/kafkatest"
 	"github.com/guardd/guardd/aggregate/soc/soctest"
@@ -234,10 +236,10 @@ func TestWhatASinkIsNotToldIsADeadLetter(t *testing.T) {
 // A guardd that is killed while its sink is down loses nothing: the next one, or
 // another of the fleet, tells what it had not. A fleet tells each once.
 func TestKafkaKeepsWhatASinkWasNotTold(t *testing.T) {
-	kafka, redis, hook, dir := kafkatest.Start(t, kafkatest.Options{}), redistest.Start(t), newInbox(t, true), t.TempDir()
+	kafka, store, hook, dir := kafkatest.Start(t, kafkatest.Options{}), redistest.Start(t), newInbox(t, true), t.TempDir()
 	secret, signing := writeFile(t, "guardd.secret", longLine+"\n"), writeFile(t, "hook.secret", longLine)
 	start := func(spool string) *process {
-		return startGuardd(t, "--redis", redis.URL(), "--redis-deadline", "10s", "--secret-file", secret, "--config", writeFile(t, "guardd.yaml", fmt.Sprintf(
+		return startGuardd(t, "--redis", store.URL(), "--redis-deadline", "10s", "--secret-file", secret, "--config", writeFile(t, "guardd.yaml", fmt.Sprintf(
 			"{kafka: {brokers: ['%s'], partitions: 2}, events: {spool_dir: %s/%s}, soc: {sinks: [{to: '%s', secret_file: %s, allow_networks: [127.0.0.0/8]}, {name: lake, to: 'topic:soc', decisions: all}]}}",
 			kafka.Addr(), dir, spool, hook.URL, signing)))
 	}
@@ -264,4 +266,95 @@ func TestKafkaKeepsWhatASinkWasNotTold(t *testing.T) {
 	if told := len(hook.got); told > 4 {
 		t.Errorf("%d different records: %v", told, hook.got)
 	}
+}
+
+// Of two realms one has names told. They are told by the sinks, of that realm, and are
+// nowhere else that could be read: not on Kafka, not in Redis, not in the log.
+func TestNamesAreToldOnlyWhereARealmWantsThem(t *testing.T) {
+	kafka, store, dir := kafkatest.Start(t, kafkatest.Options{}), redistest.Start(t), t.TempDir()
+	p := startGuardd(t, "--redis", store.URL(), "--redis-deadline", "10s", "--secret-file", writeFile(t, "guardd.secret", longLine+"\n"), "--log-level", "debug",
+		"--config", writeFile(t, "guardd.yaml", fmt.Sprintf(`
+kafka: {brokers: ['%s'], partitions: 2}
+events: {spool_dir: %s/spool}
+soc: {sinks: [{to: "file:%s/soc.jsonl", decisions: all}, {name: cef, to: "file:%s/soc.cef", format: cef, decisions: all}]}
+realms:
+  open: {clear_names: true, delivery: {driver: log}}
+  default: {delivery: {driver: log}}
+`, kafka.Addr(), dir, dir, dir)))
+	guess := func(realm, account string) {
+		var a answer
+		p.post(t, "/v1/attempts", fmt.Sprintf(`{"realm":%q,"account":%q,"ip":"203.0.113.9"}`, realm, account), &a)
+		p.post(t, "/v1/outcomes", fmt.Sprintf(`{"attempt":%q,"account":%q,"outcome":"failure"}`, a.Attempt, account), nil)
+	}
+	guess("open", "Mallory=|Malone")
+	guess("default", "Mallory=|Malone")
+	ocsf, cef := filepath.Join(dir, "soc.jsonl"), filepath.Join(dir, "soc.cef")
+	p.until(t, "four records in each file", func() bool { return len(linesIn(ocsf)) == 4 && len(linesIn(cef)) == 4 })
+	if n := with(linesIn(ocsf), `"name":"mallory=|malone"`, `"tenant_uid":"open"`); n != 2 {
+		t.Errorf("%d of 2 have the name", n)
+	}
+	if n := with(linesIn(cef), `duser=mallory\=|malone `, "cs1=open"); n != 2 {
+		t.Errorf("%d of 2 have the name", n)
+	}
+	if n := with(linesIn(ocsf), "mallory") + with(linesIn(cef), "mallory"); n != 4 {
+		t.Errorf("%d lines have the name, and 4 should: that of a realm that did not ask is told", n)
+	}
+	p.until(t, "what was decided in Redis", func() bool { return len(redisStrings(t, store.URL(), "recents")) > 0 })
+	for where, all := range map[string][]string{"Redis": redisStrings(t, store.URL(), ""), "Kafka": kafkaMessages(t, kafka.Addr(), 4), "the log": {p.logged()}} {
+		if len(all) == 0 || with(all, `"name":"`) == 0 && where == "Kafka" {
+			t.Errorf("nothing to look at in %s", where)
+		}
+		for _, s := range all {
+			if strings.Contains(strings.ToLower(s), "mallory") {
+				t.Errorf("%s holds the name: %s", where, s)
+			}
+		}
+	}
+}
+
+// redisStrings are the keys that have a text in their name, and what is in them.
+func redisStrings(t *testing.T, url, text string) (all []string) {
+	t.Helper()
+	opts, err := redis.ParseURL(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := redis.NewClient(opts)
+	defer client.Close()
+	names, err := client.Keys(t.Context(), "*").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		if !strings.Contains(name, text) {
+			continue
+		}
+		// A dump may be compressed; a list of entries is not.
+		if entries, err := client.XRange(t.Context(), name, "-", "+").Result(); err == nil {
+			all = append(all, fmt.Sprint(name, entries))
+		} else if value, err := client.Get(t.Context(), name).Result(); err == nil {
+			all = append(all, name+value)
+		} else {
+			all = append(all, name)
+		}
+	}
+	return all
+}
+
+// kafkaMessages are the first n of the topic of events.
+func kafkaMessages(t *testing.T, addr string, n int) (all []string) {
+	t.Helper()
+	client, err := kgo.NewClient(kgo.SeedBrokers(addr), kgo.ConsumeTopics("guardd.events", "guardd.findings"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	for len(all) < n {
+		fetches := client.PollFetches(t.Context())
+		if err := fetches.Err(); err != nil {
+			t.Fatal(err)
+		}
+		fetches.EachRecord(func(r *kgo.Record) { all = append(all, string(r.Value)) })
+	}
+	return all
 }
