@@ -41,7 +41,7 @@ type Config struct {
 	// Instance names this one, so that what it granted alone in an outage is
 	// settled with its own twin.
 	Instance [8]byte
-	// Recorder is told every decision, for metrics; it must not block.
+	// Recorder is told every decision, for metrics; it must not block, nor keep them.
 	Recorder func(*Request, *Decision)
 	// SlotRecorder is told what became of slots; it must not block.
 	SlotRecorder func(result SlotResult, degraded bool)
