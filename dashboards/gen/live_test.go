@@ -201,7 +201,9 @@ func testPanels(t *testing.T, f *fleet, docs []*doc) {
 	}
 	f.kafka.Resume()
 	f.b.kill()
-	f.b.start(t)
+	if err := f.b.start(t); err != nil {
+		t.Fatal(err)
+	}
 
 	left := map[string]asked{}
 	for _, d := range docs {

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -72,11 +73,21 @@ func buildGuardd(t *testing.T) string {
 	return bin
 }
 
-// startGuardd runs one until the test ends.
+// startGuardd runs one until the test ends. Between finding a free port and binding
+// it somebody else may take it, so that it is tried again.
 func startGuardd(t *testing.T, bin, config string) *guarddProcess {
 	t.Helper()
-	p := &guarddProcess{service: freePort(t), admin: freePort(t), bin: bin, config: config}
-	p.start(t)
+	p := &guarddProcess{bin: bin, config: config}
+	var err error
+	for range 5 {
+		p.service, p.admin = freePort(t), freePort(t)
+		if err = p.start(t); err == nil || !strings.Contains(p.logged(), "address already in use") {
+			break
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() {
 		p.kill()
 		if t.Failed() {
@@ -86,17 +97,17 @@ func startGuardd(t *testing.T, bin, config string) *guarddProcess {
 	return p
 }
 
-// start returns when it answers.
-func (p *guarddProcess) start(t *testing.T) {
+// start returns when it answers, or when it has ended.
+func (p *guarddProcess) start(t *testing.T) error {
 	t.Helper()
 	p.cmd = exec.Command(p.bin, "serve", "--config", p.config, "--listen", p.service, "--admin-listen", p.admin, "--log-format", "json")
 	p.cmd.SysProcAttr = daemon.DieWithParent()
 	stderr, err := p.cmd.StderrPipe()
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
 	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
+		return err
 	}
 	done := make(chan struct{})
 	p.done = done
@@ -112,12 +123,14 @@ func (p *guarddProcess) start(t *testing.T) {
 	eventually(t, func() (bool, string) {
 		select {
 		case <-done:
-			t.Fatalf("guardd ended:\n%s", p.complaints())
+			err = fmt.Errorf("guardd ended:\n%s", p.complaints())
+			return true, ""
 		default:
 		}
 		status, _ := get("http://" + p.admin + "/readyz")
 		return status == http.StatusOK, p.complaints()
 	})
+	return err
 }
 
 func (p *guarddProcess) kill() {
