@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -279,5 +280,42 @@ func TestProvisioningFilesPointAtEachOther(t *testing.T) {
 	}
 	if providers.APIVersion != 1 || len(providers.Providers) != 1 || providers.Providers[0].Type != "file" || !filepath.IsAbs(providers.Providers[0].Options.Path) || providers.Providers[0].AllowUIUpdates {
 		t.Errorf("dashboards: %+v", providers)
+	}
+}
+
+// TestReadmeNamesWhatIsThere holds it to the dashboards, their titles, and the
+// tests.
+func TestReadmeNamesWhatIsThere(t *testing.T) {
+	readme, err := os.ReadFile(filepath.Join(folder, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	docs, _ := committed(t)
+	for _, d := range docs {
+		title := strings.TrimPrefix(d.Title, "guardd / ")
+		if !strings.Contains(string(readme), "| ["+title+"]("+d.UID+".json) |") {
+			t.Errorf("%s is not in the table", title)
+		}
+	}
+	if n := strings.Count(string(readme), ".json) |"); n != len(docs) {
+		t.Errorf("%d dashboards are in the table, there are %d", n, len(docs))
+	}
+	var tests []byte
+	files, _ := filepath.Glob("*_test.go")
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tests = append(tests, text...)
+	}
+	named := regexp.MustCompile("`(Test\\w+)(?:/(\\w+))?`").FindAllStringSubmatch(string(readme), -1)
+	if len(named) < 5 {
+		t.Errorf("named are %q", named)
+	}
+	for _, n := range named {
+		if !bytes.Contains(tests, []byte("func "+n[1]+"(t *testing.T)")) || n[2] != "" && !bytes.Contains(tests, []byte(`t.Run("`+n[2]+`"`)) {
+			t.Errorf("there is no %s", n[0])
+		}
 	}
 }
