@@ -106,6 +106,8 @@ var layers = []layer{
 		"a shop that asks guardd as any other would, and a guardd to ask; what it needs beyond, every customer would need"},
 	{"examples/search", []string{"keys", "keys/plans", "keys/shed", "keys/shed/shedtest"}, nil,
 		"a worked example: what it needs beyond, every user would need"},
+	{"examples/llm", []string{"keys", "keys/plans", "api/limits"}, nil,
+		"a worked example: what it needs beyond, every user would need"},
 	{"bench", []string{"keys", "keys/plans", "keys/redisstore", "escalation", "aggregate", "breached", "api/client"},
 		[]string{"github.com/redis/go-redis/v9", "github.com/go-redis/redis_rate/v10", "golang.org/x/sys", "golang.org/x/time", "github.com/go-chi/chi/v5",
 			"github.com/segmentio/kafka-go", "github.com/twmb/franz-go"},
