@@ -10,7 +10,7 @@ ARGS     ?=
 
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: help run demo build test test-kafka race fuzz soak bench lint fmt
+.PHONY: help run demo build test test-kafka race fuzz soak bench pictures lint fmt
 
 help: ## say what each target does
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 10
@@ -47,6 +47,10 @@ soak: need-go need-redis ## what takes minutes: the random walks with SOAK (20) 
 
 bench: need-go need-redis ## what a decision costs beside its peers, in some 8 minutes (ARGS="--json")
 	cd bench && $(GO) run -mod=mod . $(ARGS)
+
+pictures: need-go need-redis need-chromium ## the pictures of the status page in docs/, of a guardd that is attacked for five minutes
+	d=$$(mktemp -d) && GUARDD_SCREENSHOTS=$$d $(GO) test -count=1 -timeout 20m -run TestStatusOfARealRun ./cmd/guardd && \
+	cp $$d/TestStatusOfARealRun-status.png docs/status.png && cp $$d/TestStatusOfARealRun-phone.png docs/status-phone.png && rm -r $$d
 
 lint: need-go ## formatting, vet, staticcheck, a tidy go.mod
 	@test -z "$$(gofmt -l .)" || { echo "not formatted (make fmt):"; gofmt -l .; exit 1; }

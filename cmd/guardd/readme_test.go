@@ -6,9 +6,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/guardd/guardd/aggregate"
+	"github.com/guardd/guardd/aggregate/detect"
 	"github.com/guardd/guardd/keys/keystest/redistest"
 )
 
@@ -67,31 +71,115 @@ func TestReadmeCommandsAnswerAsShown(t *testing.T) {
 		}
 	}
 	p := startGuardd(t, "--policy", slow, "--limits", limits)
+	if ran := answersAsShown(t, p, readme(t), t.TempDir()); ran < 5 {
+		t.Errorf("only %d commands found", ran)
+	}
+}
+
+// answersAsShown runs the command lines of a text's console blocks in dir, and says
+// how many there were. What others write meanwhile (grep, tail) is waited for.
+func answersAsShown(t *testing.T, p *process, text, dir string) (ran int) {
+	t.Helper()
 	here := strings.NewReplacer("127.0.0.1:8080", strings.TrimPrefix(p.service, "http://"), "127.0.0.1:8081", strings.TrimPrefix(p.admin, "http://"))
-	dir := t.TempDir()
-	ran := 0
-	for _, block := range blocks(readme(t), "console") {
+	for _, block := range blocks(text, "console") {
 		for _, step := range strings.Split("\n"+block, "\n$ ")[1:] {
 			command, want, _ := strings.Cut(step, "\n")
 			for strings.HasSuffix(command, `\`) {
 				more, rest, _ := strings.Cut(want, "\n")
 				command, want = command+"\n"+more, rest
 			}
-			cmd := exec.Command("sh", "-c", here.Replace(command))
-			cmd.Dir, cmd.Env = dir, append(os.Environ(), "GUARDD_ADMIN="+p.admin)
-			got, err := cmd.CombinedOutput()
-			if err != nil {
-				t.Errorf("$ %s\n%v\n%s", command, err, got)
-			}
 			ran++
-			pattern := strings.ReplaceAll(regexp.QuoteMeta(strings.TrimSpace(want)), "…", ".*")
-			if !regexp.MustCompile(`(?s)^` + pattern + `$`).MatchString(strings.TrimSpace(string(got))) {
-				t.Errorf("$ %s\nprints\n%s\nand not\n%s", command, got, want)
+			pattern := regexp.MustCompile(`(?s)^` + strings.ReplaceAll(regexp.QuoteMeta(strings.TrimSpace(want)), "…", ".*") + `$`)
+			waits := strings.HasPrefix(command, "grep ") || strings.HasPrefix(command, "tail ")
+			for late := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+				cmd := exec.Command("sh", "-c", here.Replace(command))
+				cmd.Dir, cmd.Env = dir, append(os.Environ(), "GUARDD_ADMIN="+p.admin)
+				got, err := cmd.CombinedOutput()
+				shown := pattern.MatchString(strings.TrimSpace(string(got)))
+				if err == nil && shown {
+					break
+				}
+				if waits && time.Now().Before(late) {
+					continue
+				}
+				if err != nil {
+					t.Errorf("$ %s\n%v\n%s", command, err, got)
+				}
+				if !shown {
+					t.Errorf("$ %s\nprints\n%s\nand not\n%s", command, got, want)
+				}
+				break
 			}
 		}
 	}
-	if ran < 5 {
-		t.Errorf("only %d commands found", ran)
+	return ran
+}
+
+// The pages for each audience are tested as the README is.
+var pages = []string{"login-handler.md", "operator.md", "analyst.md"}
+
+func page(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, "docs", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// TestPagesAnswerAsShown runs what the pages show, each against a guardd of its own.
+func TestPagesAnswerAsShown(t *testing.T) {
+	for _, name := range pages {
+		dir := t.TempDir()
+		p, err := startProcess(dir, os.Environ(), "--soc", "file:soc.jsonl#format=guardd")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ran := answersAsShown(t, p, page(t, name), dir); ran < 2 {
+			t.Errorf("%s: only %d commands found", name, ran)
+		}
+		p.kill()
+	}
+}
+
+// TestPagesNameWhatIsThere: links lead somewhere, the README leads to each page, Go is
+// compiled code, and each kind of finding has a row for analysts.
+func TestPagesNameWhatIsThere(t *testing.T) {
+	goFiles := ""
+	for _, file := range treeFiles(t) {
+		if filepath.Ext(file) == ".go" {
+			text, err := os.ReadFile(filepath.Join(root, file))
+			if err != nil {
+				t.Fatal(err)
+			}
+			goFiles += string(text)
+		}
+	}
+	for _, name := range pages {
+		text := page(t, name)
+		if !strings.Contains(readme(t), "(docs/"+name+")") {
+			t.Errorf("the README does not lead to %s", name)
+		}
+		for _, m := range regexp.MustCompile(`\]\(([^)#:]+)(#[^)]*)?\)`).FindAllStringSubmatch(text, -1) {
+			if _, err := os.Stat(filepath.Join(root, "docs", m[1])); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		for _, snippet := range blocks(text, "go") {
+			if !strings.Contains(goFiles, snippet) {
+				t.Errorf("%s: no Go file has these lines:\n%s", name, snippet)
+			}
+		}
+	}
+	for _, what := range slices.Concat(detect.Kinds(), aggregate.Moments) {
+		if !strings.Contains(page(t, "analyst.md"), "`"+what+"`") {
+			t.Errorf("analyst.md does not say what to do with %s", what)
+		}
+	}
+	for _, outcome := range []string{"success", "failure", "unknown_account", "second_factor_pending", "denied_by_policy", "not_checked", "abandoned"} {
+		if !strings.Contains(page(t, "login-handler.md"), "`"+outcome+"`") {
+			t.Errorf("login-handler.md does not say when %s is reported", outcome)
+		}
 	}
 }
 
