@@ -137,10 +137,7 @@ func (o *overview) minute(at int64) *Minute {
 	}
 	start := at - at%minute
 	m := &o.minutes[start/minute%minutesShown]
-	if t := micro(start); !m.Time.Equal(t) {
-		if m.Time.After(t) {
-			return nil
-		}
+	if t := micro(start); !m.Time.Equal(t) { // of half an hour before
 		*m = Minute{Time: t}
 	}
 	return m
