@@ -110,7 +110,10 @@ func call[P, R any](b *Browser, command cdp.Command[P, R], params P) {
 }
 
 // Sized gives the page another width and height than a small phone's.
-func (b *Browser) Sized(width, height int64) { b.t.Helper(); b.do(chromedp.EmulateViewport(width, height)) }
+func (b *Browser) Sized(width, height int64) {
+	b.t.Helper()
+	b.do(chromedp.EmulateViewport(width, height))
+}
 
 // Dark has the page as who prefers the dark sees it, or the light.
 func (b *Browser) Dark(dark bool) {
