@@ -326,6 +326,29 @@ func TestAccounts(t *testing.T) {
 	}
 }
 
+// TestAccountsFindTheHammerAmongOthers: the address that most guesses come from is
+// not always the first one.
+func TestAccountsFindTheHammerAmongOthers(t *testing.T) {
+	a := NewAccounts(1)
+	at, found := int64(monday), ""
+	for i := range 200 {
+		at += minute
+		ip := "192.0.2.7"
+		switch {
+		case i < 20:
+			ip = "10.0.0.1"
+		case i%4 == 0:
+			ip = fmt.Sprintf("10.0.0.%d", i)
+		}
+		if f, ok := a.See(&Sight{At: at, Class: Cold, Account: "root", Source: from(ip)}); ok && f.Find == FindHammer {
+			found = f.Source.String()
+		}
+	}
+	if found != "192.0.2.7/32" {
+		t.Errorf("the hammer was %q", found)
+	}
+}
+
 // TestAccountsKeepsWhoIsGuessedAt while a hundred times as many others fail
 // once or twice.
 func TestAccountsKeepsWhoIsGuessedAt(t *testing.T) {
