@@ -10,7 +10,7 @@ ARGS     ?=
 
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: help run demo build test test-kafka race fuzz soak bench pictures lint fmt
+.PHONY: help run demo build test test-kafka race fuzz soak bench simulate pictures lint fmt
 
 help: ## say what each target does
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 10
@@ -51,6 +51,10 @@ bench: need-go need-redis ## what a decision costs beside its peers, in some 8 m
 pictures: need-go need-redis need-chromium ## the pictures of the status page in docs/, of a guardd that is attacked for five minutes
 	d=$$(mktemp -d) && GUARDD_SCREENSHOTS=$$d $(GO) test -count=1 -timeout 20m -run TestStatusOfARealRun ./cmd/guardd && \
 	cp $$d/TestStatusOfARealRun-status.png docs/status.png && cp $$d/TestStatusOfARealRun-phone.png docs/status-phone.png && rm -r $$d
+
+simulate: build ## measure detection anew for the README, tables and plot, in some 15 minutes on two cores
+	scripts/simulate.sh bin/guardd
+	$(GO) run ./cmd/figures
 
 lint: need-go ## formatting, vet, staticcheck, a tidy go.mod
 	@test -z "$$(gofmt -l .)" || { echo "not formatted (make fmt):"; gofmt -l .; exit 1; }

@@ -223,6 +223,32 @@ func TestCampaignsAreBounded(t *testing.T) {
 	}
 }
 
+// TestCampaignsEndByTheirLastSign, and hammers at one account from two places are two.
+func TestCampaignsEndByTheirLastSign(t *testing.T) {
+	c := NewCampaigns()
+	at := int64(monday)
+	for range 12 {
+		for _, ip := range []string{"192.0.2.1", "192.0.2.2"} {
+			c.find(&Found{Find: FindHammer, At: at, First: monday, Account: "root", Source: from(ip)})
+		}
+		at += 20 * minute
+		c.tidy(at)
+	}
+	if len(c.open) != 2 {
+		t.Fatalf("%d are open, want 2", len(c.open))
+	}
+	c.Take()
+	c.tidy(at + hour)
+	for _, k := range c.Take() {
+		if k.End != at-20*minute || k.Start != monday {
+			t.Errorf("%s: from %d to %d", k.ID, k.Start-monday, k.End-monday)
+		}
+	}
+	if len(c.open) != 0 {
+		t.Errorf("%d are open an hour after", len(c.open))
+	}
+}
+
 func TestCampaignsSpeak(t *testing.T) {
 	name := func(h string) string { return "<" + h + ">" }
 	c := NewCampaigns()
