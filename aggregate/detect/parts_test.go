@@ -305,7 +305,7 @@ func TestStructureLeavesOutWhoSolves(t *testing.T) {
 		}
 		return 0
 	}
-	if i := run(int(2*day/Width), 6, 0.5); i != 0 {
+	if i := run(int(3*hour/Width), 6, 0.5); i != 0 {
 		t.Errorf("people who solve what they are asked are an attack in bin %d", i)
 	}
 	if i := run(int(hour/Width), 12, 0.8); i == 0 || i > 60 {
