@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 )
 
@@ -19,8 +20,9 @@ const (
 // plot draws an attack minute by minute: what was tried, what was served by the
 // limits alone and with detection, the posture, and the honest people asked.
 func (m *measured) plot() []byte {
-	p := &plot{from: m.with.Minutes[0].From, to: m.with.Minutes[len(m.with.Minutes)-1].From + 60}
-	for _, x := range m.with.Minutes {
+	with, without := threeHours(m.with.Minutes), threeHours(m.without.Minutes)
+	p := &plot{from: with[0].From, to: with[len(with)-1].From + 60}
+	for _, x := range with {
 		p.most = max(p.most, float64(x.Guesses))
 		p.asked = max(p.asked, share(x.Asked, x.Honest))
 	}
@@ -32,12 +34,12 @@ func (m *measured) plot() []byte {
 	p.text(left, 20, "start", "#222", fmt.Sprintf("%s: %s guesses among %s honest logins, seed %d", m.with.Scenario, whole(m.with.Guesses), whole(&m.with.Honest), m.with.Seed))
 	p.axis(top, floor, p.most, "a minute", "")
 	p.axis(top2, floor2, p.asked, "honest logins asked", " %")
-	p.posture(m.with.Minutes)
-	p.line(m.with.Minutes, floor, top, p.most, "#999", "", func(x minute) float64 { return float64(x.Guesses) })
-	p.line(m.without.Minutes, floor, top, p.most, "#d55e00", "5 3", func(x minute) float64 { return float64(x.Served) })
-	p.line(m.with.Minutes, floor, top, p.most, "#0072b2", "", func(x minute) float64 { return float64(x.Served) })
-	p.line(m.without.Minutes, floor2, top2, p.asked, "#d55e00", "5 3", func(x minute) float64 { return 100 * share(x.Asked, x.Honest) })
-	p.line(m.with.Minutes, floor2, top2, p.asked, "#0072b2", "", func(x minute) float64 { return 100 * share(x.Asked, x.Honest) })
+	p.posture(with)
+	p.line(with, floor, top, p.most, "#999", "", func(x minute) float64 { return float64(x.Guesses) })
+	p.line(without, floor, top, p.most, "#d55e00", "5 3", func(x minute) float64 { return float64(x.Served) })
+	p.line(with, floor, top, p.most, "#0072b2", "", func(x minute) float64 { return float64(x.Served) })
+	p.line(without, floor2, top2, p.asked, "#d55e00", "5 3", func(x minute) float64 { return 100 * share(x.Asked, x.Honest) })
+	p.line(with, floor2, top2, p.asked, "#0072b2", "", func(x minute) float64 { return 100 * share(x.Asked, x.Honest) })
 	for i, k := range []struct{ color, dash, text string }{
 		{"#999", "", "guesses"}, {"#d55e00", "5 3", "served by the limits alone"}, {"#0072b2", "", "served with detection"},
 	} {
@@ -50,6 +52,13 @@ func (m *measured) plot() []byte {
 	}
 	fmt.Fprintln(&p.b, "</svg>")
 	return p.b.Bytes()
+}
+
+// threeHours is a run without the minutes after its end, in which only those come who
+// had begun before: it is as long before the attack, in it, and after it.
+func threeHours(all []minute) []minute {
+	end := -2 * all[0].From
+	return slices.DeleteFunc(slices.Clone(all), func(m minute) bool { return end > 0 && m.From >= end })
 }
 
 type plot struct {
