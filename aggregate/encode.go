@@ -42,6 +42,7 @@ func (e *Event) ofTrace(t *escalation.Trace, a keys.Account, ip keys.Address) {
 	e.Account, e.IP, e.Network = a.String(), ip.String(), ip.Wide().String()
 	e.Attempt, e.Device = hashed(t.AttemptID), hashed(t.DeviceID)
 	e.KnownDevice, e.Familiar, e.Breached, e.UAClass = t.KnownDevice, t.Familiar, t.Breached, t.UAClass
+	e.Trace, e.Span = t.Request.TraceID(), t.Request.SpanID()
 	e.Tag, e.TagPrev, e.Repeat = tagText(t.Tag), tagText(t.TagBefore), t.Repeat
 }
 

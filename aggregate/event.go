@@ -83,6 +83,9 @@ type Event struct {
 	// attempt took from no limit.
 	Repeat  bool   `json:"repeat,omitzero"`
 	UAClass string `json:"ua_class,omitzero"` // one of escalation.UAClasses
+	// Trace and Span name the request within its caller's trace (W3C), in hex.
+	Trace   string `json:"trace,omitzero"`
+	Span    string `json:"span,omitzero"`
 	Channel string `json:"channel,omitzero"`
 
 	// Tiers are the limits as the decision found them; of attempts only.

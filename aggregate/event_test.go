@@ -24,7 +24,7 @@ func whole() *aggregate.Event {
 		Attempt: "abcDEF0123456789_-abcd", Action: "allow", Would: "allow", Rung: "captcha", Reasons: []string{"account.burst"},
 		Proof: "captcha", ProofError: "expired", Shown: "prfPRF0123456789_-prfP", KnownDevice: true, Familiar: true, Device: "devDEV0123456789_-devd",
 		Posture: "elevated", Degraded: true, Shadow: true, Outcome: "success", Duplicate: true, Expired: true, Breached: true,
-		Tag: "0123456789abcdef", TagPrev: "fedcba9876543210", Repeat: true, UAClass: "firefox", Channel: "web",
+		Tag: "0123456789abcdef", TagPrev: "fedcba9876543210", Repeat: true, UAClass: "firefox", Trace: "4bf92f3577b34da6a3ce929d0e0e4736", Span: "00f067aa0ba902b7", Channel: "web",
 		Tiers: []aggregate.TierLevel{{Tier: "account", Limit: "burst", Left: 9, Capacity: 20, Rung: "captcha"}},
 	}
 }

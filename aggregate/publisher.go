@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/guardd/guardd/escalation"
+	"github.com/guardd/guardd/trace"
 )
 
 // PublisherConfig makes a Publisher.
@@ -173,7 +174,7 @@ func (p *Publisher) Outcome(r *escalation.Recorded, _ time.Duration) {
 }
 
 // Answered emits nothing.
-func (p *Publisher) Answered(string, int, time.Duration) {}
+func (p *Publisher) Answered(string, int, time.Duration, trace.ID) {}
 
 // encode makes messages of records, and never waits for the bus.
 func (p *Publisher) encode() {

@@ -22,6 +22,7 @@ import (
 	"github.com/guardd/guardd/aggregate"
 	"github.com/guardd/guardd/escalation"
 	"github.com/guardd/guardd/keys"
+	"github.com/guardd/guardd/trace"
 )
 
 var noon = time.Date(2026, 11, 30, 12, 0, 0, 123456000, time.UTC)
@@ -32,7 +33,7 @@ func verdict(realm string) *escalation.Verdict {
 		IP: keys.AddressOf(netip.MustParseAddr("2001:db8:1:2::3")), Now: noon, Reasons: []string{"account.burst"},
 		Needed: keys.Captcha, Used: keys.Verify, Channel: "web", Posture: keys.Elevated,
 		Trace: escalation.Trace{AttemptID: [16]byte{1}, DeviceID: [16]byte{2}, KnownDevice: true, UAClass: "app",
-			Tag: escalation.Tag{0xab}, TagBefore: escalation.Tag{0xcd}},
+			Tag: escalation.Tag{0xab}, TagBefore: escalation.Tag{0xcd}, Request: trace.ID{Trace: [16]byte{0xef}, Span: [8]byte{0x12}}},
 		Tiers: []escalation.TierLevel{{Tier: "account", Limit: "burst", Left: 9, Capacity: 20, Rung: keys.Captcha}},
 		// None of these is for anybody else.
 		Attempt: "SEALED", Proof: "SEALED", Challenge: &escalation.Challenge{Token: "SEALED"},
@@ -214,6 +215,7 @@ func TestWhatIsObservedBecomesEvents(t *testing.T) {
 		Account: account, IP: "2001:db8:1:2::3", Network: "2001:db8:1::/48", Attempt: id, Device: escalation.HashID([16]byte{2}),
 		Action: "allow", Would: "allow", Rung: "captcha", Proof: "verify", Reasons: []string{"account.burst"},
 		KnownDevice: true, Posture: "elevated", UAClass: "app", Channel: "web", Tag: "ab00000000000000", TagPrev: "cd00000000000000",
+		Trace: "ef000000000000000000000000000000", Span: "1200000000000000",
 		Tiers: []aggregate.TierLevel{{Tier: "account", Limit: "burst", Left: 9, Capacity: 20, Rung: "captcha"}}}
 	if d := cmp.Diff(want, events[0]); d != "" {
 		t.Errorf("the attempt: %s", d)

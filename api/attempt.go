@@ -6,6 +6,7 @@ import (
 
 	"github.com/guardd/guardd/api/client"
 	"github.com/guardd/guardd/escalation"
+	"github.com/guardd/guardd/trace"
 )
 
 // attempt asks whether a guess may be made. Whatever the answer is, it is a 200.
@@ -19,6 +20,11 @@ func (s *service) attempt(ctx context.Context, key *Key, q *client.AttemptReques
 		return nil, err
 	}
 	s.Observer.Attempt(v, time.Since(begun))
+	if traced := trace.From(ctx); traced.Recording() {
+		traced.Set(trace.Attribute{Key: "guardd.realm", Value: v.Realm}, trace.Attribute{Key: "guardd.flow", Value: v.Flow},
+			trace.Attribute{Key: "guardd.action", Value: string(v.Action)}, trace.Attribute{Key: "guardd.posture", Value: v.Posture.String()},
+			trace.Attribute{Key: "guardd.degraded", Value: v.Degraded})
+	}
 	return attemptResponse(v), nil
 }
 

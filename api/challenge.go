@@ -115,7 +115,7 @@ type act func(ctx context.Context, w http.ResponseWriter, r *http.Request, token
 func (s *service) post(form, json act) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		token := chi.URLParam(r, "token")
-		ctx := newPatience(r.Context())
+		ctx := newPatience(r.Context(), traceOf(w))
 		defer ctx.over()
 		if err := s.mayPost(ctx, token, r); err != nil {
 			s.failChallenge(w, r, err)

@@ -22,6 +22,7 @@ import (
 	"github.com/guardd/guardd/api"
 	"github.com/guardd/guardd/api/client"
 	"github.com/guardd/guardd/escalation"
+	"github.com/guardd/guardd/trace"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -275,7 +276,7 @@ func (o *told) Outcome(r *escalation.Recorded, _ time.Duration) {
 	o.outcomes = append(o.outcomes, r)
 }
 
-func (o *told) Answered(route string, status int, _ time.Duration) {
+func (o *told) Answered(route string, status int, _ time.Duration, _ trace.ID) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.answered = append(o.answered, route)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"net/http"
 	"time"
+
+	"github.com/guardd/guardd/trace"
 )
 
 // carryOut bounds one request once it is read. It is no deadline for the
@@ -23,18 +25,24 @@ func serveJSON[Q, A any](s *service, do func(context.Context, *Key, *Q) (*A, err
 			s.fail(w, r, err)
 			return
 		}
+		s.join(w, r)
+		traced := traceOf(w)
+		stop := traced.Begin(trace.Decode)
 		q, err := decode[Q](w, r)
+		stop.End()
 		if err != nil {
 			s.fail(w, r, err)
 			return
 		}
-		ctx := newPatience(r.Context())
+		ctx := newPatience(r.Context(), traced)
 		defer ctx.over()
 		a, err := do(ctx, key, q)
 		if err != nil {
 			s.fail(w, r, err)
 			return
 		}
+		stop = traced.Begin(trace.Answer)
+		defer stop.End()
 		if h, ok := any(a).(interface{ setHeaders(http.Header) }); ok {
 			h.setHeaders(w.Header())
 		}
@@ -45,7 +53,11 @@ func serveJSON[Q, A any](s *service, do func(context.Context, *Key, *Q) (*A, err
 func (s *service) fail(w http.ResponseWriter, r *http.Request, err error) {
 	p := problemOf(err)
 	if p.Status >= 500 {
-		s.Log.Error("request failed", "route", routeOf(r), "status", p.Status, "error", err)
+		args := []any{"route", routeOf(r), "status", p.Status, "error", err}
+		if a, ok := w.(*recorder); ok {
+			args = a.traced(args...)
+		}
+		s.Log.Error("request failed", args...)
 	}
 	writeProblem(w, p)
 }

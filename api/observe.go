@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/go-chi/chi/v5"
+
+	"github.com/guardd/guardd/trace"
 )
 
 // Headers of every answer, which nobody adds to.
@@ -23,7 +25,7 @@ var (
 func (s *service) observe(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		begun := time.Now()
-		answer := &recorder{ResponseWriter: w}
+		answer := &recorder{ResponseWriter: w, begun: begun, trace: s.Tracer.Begin(begun)}
 		h := w.Header()
 		h["Cache-Control"], h["X-Content-Type-Options"] = notStored, notSniffed // of every answer: made once
 		if s.Draining() {
@@ -34,12 +36,13 @@ func (s *service) observe(next http.Handler) http.Handler {
 				s.recovered(answer, r, p)
 			}
 			route, took := routeOf(r), time.Since(begun)
-			s.Observer.Answered(route, answer.status, took)
+			s.Observer.Answered(route, answer.status, took, answer.trace.Name())
+			answer.ended(route, r.Method)
 			// No path, query, header or body: names and tokens travel in them.
 			if !s.Log.Enabled(r.Context(), slog.LevelDebug) {
 				return // its arguments are not free
 			}
-			s.Log.Debug("answered", "route", route, "status", answer.status, "took", took)
+			s.Log.Debug("answered", answer.traced("route", route, "status", answer.status, "took", took)...)
 		}()
 		next.ServeHTTP(answer, r)
 	})
@@ -52,7 +55,7 @@ func (s *service) recovered(w *recorder, r *http.Request, p any) {
 	if e, ok := p.(runtime.Error); ok {
 		said = e.Error()
 	}
-	s.Log.Error("panic", "route", routeOf(r), "panic", said, "stack", string(debug.Stack()))
+	s.Log.Error("panic", w.traced("route", routeOf(r), "panic", said, "stack", string(debug.Stack()))...)
 	if w.status != 0 {
 		panic(http.ErrAbortHandler) // half an answer must not look whole
 	}
@@ -75,10 +78,12 @@ func noBrowsers(next http.Handler) http.Handler {
 	return p.Handler(next)
 }
 
-// recorder remembers the status.
+// recorder remembers the status, and which request of somebody's trace this is.
 type recorder struct {
 	http.ResponseWriter
 	status int
+	begun  time.Time
+	trace  *trace.Request // nil: of none
 }
 
 func (w *recorder) WriteHeader(status int) {

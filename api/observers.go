@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/guardd/guardd/escalation"
+	"github.com/guardd/guardd/trace"
 )
 
 // Observers tells each of several observers, in order.
@@ -24,8 +25,8 @@ func (o Observers) Outcome(r *escalation.Recorded, took time.Duration) {
 }
 
 // Answered is Observer's.
-func (o Observers) Answered(route string, status int, took time.Duration) {
+func (o Observers) Answered(route string, status int, took time.Duration, by trace.ID) {
 	for _, x := range o {
-		x.Answered(route, status, took)
+		x.Answered(route, status, took, by)
 	}
 }

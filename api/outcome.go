@@ -6,6 +6,7 @@ import (
 
 	"github.com/guardd/guardd/api/client"
 	"github.com/guardd/guardd/escalation"
+	"github.com/guardd/guardd/trace"
 )
 
 // outcome books what became of an attempt. Its realm is sealed into it, so
@@ -17,6 +18,10 @@ func (s *service) outcome(ctx context.Context, key *Key, q *client.OutcomeReques
 		return nil, err
 	}
 	s.Observer.Outcome(r, time.Since(begun))
+	if traced := trace.From(ctx); traced.Recording() {
+		traced.Set(trace.Attribute{Key: "guardd.realm", Value: r.Realm}, trace.Attribute{Key: "guardd.flow", Value: r.Flow},
+			trace.Attribute{Key: "guardd.outcome", Value: r.Outcome.String()}, trace.Attribute{Key: "guardd.degraded", Value: r.Degraded})
+	}
 	return &client.OutcomeResponse{
 		Recorded: r.Recorded, Duplicate: r.Duplicate, AttemptError: r.AttemptError,
 		Device: r.Device, DeviceExpiresAt: utc(r.DeviceExpires), Advice: r.Advice,

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/guardd/guardd/trace"
 )
 
 // patience is a context that ends carryOut after it was made, and with no parent's
@@ -11,6 +13,7 @@ import (
 // making and stopping one took a twentieth of a request.
 type patience struct {
 	values context.Context
+	traced *trace.Request
 	end    time.Time
 
 	mu     sync.Mutex
@@ -18,8 +21,8 @@ type patience struct {
 	cancel context.CancelFunc
 }
 
-func newPatience(values context.Context) *patience {
-	return &patience{values: context.WithoutCancel(values), end: time.Now().Add(carryOut)}
+func newPatience(values context.Context, traced *trace.Request) *patience {
+	return &patience{values: context.WithoutCancel(values), traced: traced, end: time.Now().Add(carryOut)}
 }
 
 func (p *patience) timer() context.Context {
@@ -65,5 +68,11 @@ func (p *patience) Err() error {
 }
 
 // Value asks the timer: so package context finds what can be cancelled, and what is
-// derived from this context needs no goroutine to watch it.
-func (p *patience) Value(key any) any { return p.timer().Value(key) }
+// derived from this context needs no goroutine to watch it. Which trace it belongs to
+// is asked at every stop of every request, and needs no timer.
+func (p *patience) Value(key any) any {
+	if _, ok := key.(trace.Key); ok {
+		return p.traced
+	}
+	return p.timer().Value(key)
+}

@@ -16,7 +16,7 @@ type word struct{}
 func TestPatienceEndsByItselfAndWithTheRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		caller, hangUp := context.WithCancel(context.WithValue(context.Background(), word{}, "kept"))
-		p := newPatience(caller)
+		p := newPatience(caller, nil)
 		defer p.over()
 		hangUp()
 		if p.Err() != nil || p.Value(word{}) != "kept" {
@@ -41,7 +41,7 @@ func TestPatienceEndsByItselfAndWithTheRequest(t *testing.T) {
 			t.Errorf("late: %v, %v", p.Err(), derived.Err())
 		}
 
-		late := newPatience(caller)
+		late := newPatience(caller, nil)
 		if late.Err() != nil || late.timed != nil {
 			t.Errorf("at once: %v, and a timer that nobody needs: %v", late.Err(), late.timed)
 		}
@@ -51,7 +51,7 @@ func TestPatienceEndsByItselfAndWithTheRequest(t *testing.T) {
 		}
 		late.over()
 
-		asked, unasked := newPatience(caller), newPatience(caller)
+		asked, unasked := newPatience(caller, nil), newPatience(caller, nil)
 		done := asked.Done()
 		asked.over()
 		unasked.over()

@@ -10,6 +10,7 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"github.com/guardd/guardd/escalation"
+	"github.com/guardd/guardd/trace"
 )
 
 // Guard decides; escalation.Guard is one. All methods are safe for concurrent
@@ -29,7 +30,8 @@ type Observer interface {
 	Outcome(r *escalation.Recorded, took time.Duration)
 	// Answered is called once per request. route is one of Routes, whatever
 	// the visitor sent.
-	Answered(route string, status int, took time.Duration)
+	// by names the request where it is of somebody's trace, and is zero elsewhere.
+	Answered(route string, status int, took time.Duration, by trace.ID)
 }
 
 // Config is what Service and Challenges need. Guard is required for the
@@ -52,6 +54,9 @@ type Config struct {
 	// Draining: answers ask their connection to be closed, so that callers
 	// move on to another instance. nil: never.
 	Draining func() bool
+	// Tracer exports traces of requests; nil: nobody does. Contexts of callers are
+	// taken on either way, from whoever has shown a key, and of no browser.
+	Tracer *trace.Tracer
 }
 
 // The routes of Service.
@@ -148,6 +153,6 @@ func serveOpenAPI(w http.ResponseWriter, _ *http.Request) {
 
 type noObserver struct{}
 
-func (noObserver) Attempt(*escalation.Verdict, time.Duration)  {}
-func (noObserver) Outcome(*escalation.Recorded, time.Duration) {}
-func (noObserver) Answered(string, int, time.Duration)         {}
+func (noObserver) Attempt(*escalation.Verdict, time.Duration)    {}
+func (noObserver) Outcome(*escalation.Recorded, time.Duration)   {}
+func (noObserver) Answered(string, int, time.Duration, trace.ID) {}

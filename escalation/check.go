@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/guardd/guardd/keys"
+	"github.com/guardd/guardd/trace"
 )
 
 // Check decides whether the guess may be made now, and if not, what would make
@@ -15,10 +16,13 @@ import (
 // request id was another request's), ErrStore (we do not know; never with a
 // keys.Fallback).
 func (g *Guard) Check(ctx context.Context, a *Attempt) (*Verdict, error) {
+	traced := trace.From(ctx)
+	defer traced.Begin(trace.Guard).End()
 	v, err := g.live.Load().visit(a, g.now())
 	if err != nil {
 		return nil, err
 	}
+	v.traced = traced
 	if v.listed == denied {
 		return g.unasked(v, Decision{Action: ActionDeny, Reasons: []string{ReasonListDeny}})
 	}
@@ -42,7 +46,7 @@ func (g *Guard) Check(ctx context.Context, a *Attempt) (*Verdict, error) {
 	}
 	ans := g.answers.Get().(*keys.Answer)
 	defer g.answers.Put(ans)
-	if err := g.c.Store.Take(ctx, ask, ans); err != nil {
+	if err := take(ctx, g.c.Store, ask, ans); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrStore, err)
 	}
 	switch ans.Status {
@@ -55,6 +59,12 @@ func (g *Guard) Check(ctx context.Context, a *Attempt) (*Verdict, error) {
 	}
 	g.learn(ctx, v, ans)
 	return g.answer(v, ask.Rules, ans)
+}
+
+// take is a stop of its own.
+func take(ctx context.Context, s keys.Store, ask *keys.Ask, ans *keys.Answer) error {
+	defer trace.Begin(ctx, trace.Store).End()
+	return s.Take(ctx, ask, ans)
 }
 
 // ask names everything that bears on the attempt, for one call to the store.
@@ -105,7 +115,9 @@ func (g *Guard) learn(ctx context.Context, v *visit, ans *keys.Answer) {
 
 // answer makes the verdict of a store's answer.
 func (g *Guard) answer(v *visit, rules *keys.Rules, ans *keys.Answer) (*Verdict, error) {
+	stop := v.traced.Begin(trace.Ladder)
 	d := Decide(rules, ans)
+	stop.End()
 	if v.badDevice {
 		d.Reasons = append(d.Reasons, ReasonDeviceInvalid)
 	}
@@ -189,6 +201,7 @@ func (g *Guard) verdict(v *visit, d Decision, now int64) *Verdict {
 
 // sealAttempt seals who guesses and what that took.
 func (g *Guard) sealAttempt(v *visit, r *Verdict, rules *keys.Rules, ans *keys.Answer) {
+	defer v.traced.Begin(trace.Seal).End()
 	t := attemptToken{
 		scope: v.scope, id: ans.ID, account: v.account, ip: v.ip, stamp: ans.Now, born: ans.Born(),
 		listed: v.listed == allowed, breached: v.a.PasswordBreached, degraded: ans.Degraded, instance: g.c.Instance,
@@ -216,6 +229,7 @@ func (g *Guard) sealAttempt(v *visit, r *Verdict, rules *keys.Rules, ans *keys.A
 // early with a wait that is long enough gets the same ticket again: whoever
 // clicks twice does not wait twice.
 func (g *Guard) challenge(v *visit, r *Verdict, d *Decision, needed keys.Rung, wait, born int64) error {
+	defer v.traced.Begin(trace.Seal).End()
 	now := r.Now.UnixMicro()
 	t, token := v.shown.ticket, v.a.Proof
 	if !(needed == keys.Delay && r.ProofError == ProofTooEarly && t != nil && t.wait >= wait && now < t.notBefore()) {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/guardd/guardd/trace"
 )
 
 // Kinds of Message.
@@ -32,6 +34,8 @@ type Message struct {
 	Notice     string
 	Suppressed int64
 	At         time.Time // when it happened
+	// Trace is of the request that led to it; zero: it was of none.
+	Trace trace.Context
 }
 
 // Deliverer delivers one message. It is called off the request's path, by a
@@ -49,7 +53,9 @@ func (g *Guard) deliver(ctx context.Context, m *Message) error {
 	if d == nil {
 		err = fmt.Errorf("%w: realm %q has no delivery", ErrUndeliverable, m.Realm)
 	} else {
-		err = d.Deliver(ctx, m)
+		asked := g.c.Tracer.Ask(m.Trace)
+		err = d.Deliver(trace.With(ctx, asked), m)
+		asked.End("deliver "+m.Kind, err != nil, trace.Attribute{Key: "guardd.realm", Value: m.Realm})
 	}
 	if g.c.Delivered != nil {
 		g.c.Delivered(m, err)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/guardd/guardd/keys"
+	"github.com/guardd/guardd/trace"
 )
 
 // Config is what a Guard is made of.
@@ -51,6 +52,8 @@ type Config struct {
 	// Deliver holds each realm's way to its accounts' owners; nil where nobody
 	// asks for codes (replay).
 	Deliver map[string]Deliverer
+	// Tracer exports traces of deliveries; nil: nobody does.
+	Tracer *trace.Tracer
 	// Providers are each realm's third parties that can stand in place of a
 	// picture, in the order in which they are offered.
 	Providers map[string][]Provider
@@ -160,7 +163,7 @@ func (g *Guard) Revoke(ctx context.Context, realm, account string) error {
 	if err := g.revoke(ctx, r.at(a).Revoked(a), g.latest.Load()); err != nil {
 		return fmt.Errorf("%w: %w", ErrStore, err)
 	}
-	g.notify(r, "", a, name, NoticeRevoked, g.now())
+	g.notify(ctx, r, "", a, name, NoticeRevoked, g.now())
 	return nil
 }
 

@@ -8,19 +8,22 @@ import (
 	"slices"
 
 	"github.com/guardd/guardd/keys"
+	"github.com/guardd/guardd/trace"
 )
 
 // Report books the outcome of an attempt. may says whether the caller may act
 // for the attempt's realm; nil is any. Errors: Faults, ErrRealm (nothing was
 // done), ErrStore (we do not know; repeat it).
 func (g *Guard) Report(ctx context.Context, r *Report, may func(realm string) bool) (*Recorded, error) {
+	traced := trace.From(ctx)
+	defer traced.Begin(trace.Guard).End()
 	outcome, known := keys.ParseOutcome(r.Outcome)
 	t, realm, err := g.reported(r, known, may)
 	if err != nil {
 		return nil, err
 	}
 	rec := &Recorded{Advice: []string{}, Realm: t.realm, Flow: Flows[t.flow], Account: t.account, IP: t.ip, Outcome: outcome, Trace: t.trace(realm.quiet)}
-	rec.Breached = rec.Breached || r.PasswordBreached
+	rec.Breached, rec.Request = rec.Breached || r.PasswordBreached, traced.Name()
 	if realm.names != nil {
 		_, name, err := realm.account(r.Account)
 		if err != nil {
@@ -34,7 +37,10 @@ func (g *Guard) Report(ctx context.Context, r *Report, may func(realm string) bo
 	}
 	ret := g.giving(t, realm, booked)
 	var rcp keys.Receipt
-	if err := g.c.Store.Give(ctx, ret, &rcp); err != nil {
+	stop := traced.Begin(trace.Store)
+	err = g.c.Store.Give(ctx, ret, &rcp)
+	stop.End()
+	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrStore, err)
 	}
 	if rcp.Status == keys.Late {
@@ -55,7 +61,7 @@ func (g *Guard) Report(ctx context.Context, r *Report, may func(realm string) bo
 	stands := rcp.Recorded || rcp.Duplicate && rcp.Prior == booked
 	rec.Held = rec.Held && stands
 	if outcome == keys.Success && stands {
-		if err := g.succeeded(rec, t, realm, r, &rcp); err != nil {
+		if err := g.succeeded(ctx, rec, t, realm, r, &rcp); err != nil {
 			return nil, err
 		}
 	}
@@ -68,7 +74,7 @@ func (g *Guard) Report(ctx context.Context, r *Report, may func(realm string) bo
 
 // succeeded makes the browser known, or asks whose it is, and says what is to
 // become of a password that has leaked.
-func (g *Guard) succeeded(rec *Recorded, t *attemptToken, realm *liveRealm, r *Report, rcp *keys.Receipt) (err error) {
+func (g *Guard) succeeded(ctx context.Context, rec *Recorded, t *attemptToken, realm *liveRealm, r *Report, rcp *keys.Receipt) (err error) {
 	if rec.Breached {
 		rec.Advice = append(rec.Advice, AdviceResetPassword)
 	}
@@ -79,7 +85,7 @@ func (g *Guard) succeeded(rec *Recorded, t *attemptToken, realm *liveRealm, r *R
 	}
 	known := g.mint(rec, t, r.Device, rcp.Now)
 	if rcp.Recorded {
-		g.notifySuccess(realm, t, r.Account, known, rcp)
+		g.notifySuccess(ctx, realm, t, r.Account, known, rcp)
 	}
 	return nil
 }

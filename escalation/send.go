@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/guardd/guardd/keys"
+	"github.com/guardd/guardd/trace"
 )
 
 // Sent is what became of a Guard.Send.
@@ -66,7 +67,7 @@ func (g *Guard) Send(ctx context.Context, token, proof string) (*Sent, error) {
 		return s, err
 	}
 	paid := ask.Proof.Key != "" && (ans.Proof == keys.ProofUsed || ans.Proof == keys.ProofNone)
-	ok, err := g.post(realm, c, token, &ans, paid)
+	ok, err := g.post(ctx, realm, c, token, &ans, paid)
 	switch {
 	case err != nil:
 		return nil, err
@@ -102,7 +103,7 @@ func (g *Guard) price(realm *liveRealm, c *challengeToken, token string) (keys.P
 // post hands the code to delivery, and reports whether there was room. One that
 // fails counts as not sent, so that the next press sends another; but of a code
 // sent again the first mail may have arrived.
-func (g *Guard) post(realm *liveRealm, c *challengeToken, token string, ans *keys.CodeAnswer, paid bool) (bool, error) {
+func (g *Guard) post(ctx context.Context, realm *liveRealm, c *challengeToken, token string, ans *keys.CodeAnswer, paid bool) (bool, error) {
 	id, err := g.newID()
 	if err != nil {
 		return false, err
@@ -110,7 +111,7 @@ func (g *Guard) post(realm *liveRealm, c *challengeToken, token string, ans *key
 	m := &Message{
 		ID: idText(id), Kind: MessageCode, Account: c.name, AccountHash: c.account.String(),
 		Realm: c.realm, Flow: Flows[c.flow], Code: realm.code(c.account, ans.Code.Serial),
-		ExpiresAt: micros(ans.Code.Until), At: micros(ans.Now), Only: !ans.Degraded, Hint: token[:hintLen],
+		ExpiresAt: micros(ans.Code.Until), At: micros(ans.Now), Only: !ans.Degraded, Hint: token[:hintLen], Trace: trace.From(ctx).Sent(),
 	}
 	if ans.Degraded {
 		m.Code = realm.quarterCode(c.account, keys.Quarter(ans.Code.Sent), int64(ans.Code.Nth))

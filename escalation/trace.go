@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 
 	"github.com/guardd/guardd/keys"
+	"github.com/guardd/guardd/trace"
 )
 
 // Trace is what is known of an attempt beside its decision, for events. It is
@@ -40,6 +41,8 @@ type Trace struct {
 	Name string
 	// Quiet: the realm wants no events.
 	Quiet bool
+	// Request is which request of its caller's trace asked or reported; zero: of none.
+	Request trace.ID
 }
 
 // HashID is how the identity of an attempt or a device is shown. It is 128
@@ -101,7 +104,7 @@ func (d *tagDay) hash(i int, tag string) Tag {
 
 // trace is what is known before the decision.
 func (v *visit) trace(now int64) Trace {
-	t := Trace{ProofID: v.shown.id, Breached: v.a.PasswordBreached, UAClass: UAClass(v.a.UserAgent), Quiet: v.realm.quiet}
+	t := Trace{ProofID: v.shown.id, Breached: v.a.PasswordBreached, UAClass: UAClass(v.a.UserAgent), Quiet: v.realm.quiet, Request: v.traced.Name()}
 	t.Tag, t.TagBefore = v.realm.tagger.tags(v.a.PasswordTag, now)
 	if v.device != nil {
 		t.DeviceID = v.device.id

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/guardd/guardd/keys"
+	"github.com/guardd/guardd/trace"
 )
 
 // Limits of what a handler may send, in bytes. Visitors choose the user agent,
@@ -26,6 +27,7 @@ const (
 
 // visit is one Attempt, checked and resolved.
 type visit struct {
+	traced    *trace.Request // nil: of no trace
 	a         *Attempt
 	realm     *liveRealm
 	flow      *flowRules

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/guardd/guardd/trace"
 )
 
 // FallbackConfig wires a Fallback.
@@ -115,7 +117,9 @@ func (f *Fallback) Take(ctx context.Context, a *Ask, ans *Answer) error {
 	local.Rules, local.gone = f.share(a.Rules), a.StoreGone
 	local.Deadline = 0 // it is all that is left to answer
 	local.Now = f.now(a.Now)
+	stop := trace.Begin(ctx, trace.Twin)
 	err = f.c.Local.Take(ctx, &local, ans)
+	stop.End()
 	ans.Degraded, ans.NextProbe = true, f.nextProbe(at)
 	if err == nil && f.debts != nil {
 		f.debts.add(&local, a.Rules, ans)
@@ -187,7 +191,9 @@ func (f *Fallback) Give(ctx context.Context, r *Return, rcp *Receipt) error {
 		local.Took = nil
 	}
 	if err != nil {
+		stop := trace.Begin(ctx, trace.Twin)
 		err = f.c.Local.Give(ctx, &local, rcp)
+		stop.End()
 		rcp.Degraded = true
 		f.forgive(&local, rcp)
 		return err

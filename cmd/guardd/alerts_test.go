@@ -156,6 +156,14 @@ func TestAnAlertReachesAHook(t *testing.T) {
 	if err := p.cmd.Process.Signal(syscall.SIGHUP); err != nil {
 		t.Fatal(err)
 	}
+	asks := traced(t, p, "/v1/attempts", `{"account":"alice","ip":"192.0.2.1"}`, "01")
+	eventually(t, "a bucket leads to a trace", func() bool {
+		var all []struct {
+			Exemplars []struct{ Labels map[string]string }
+		}
+		s.ask(t, "/api/v1/query_exemplars?query=guardd_decision_duration_seconds_bucket&start="+fmt.Sprint(time.Now().Unix()-600)+"&end="+fmt.Sprint(time.Now().Unix()+60), &all)
+		return len(all) > 0 && all[0].Exemplars[0].Labels["trace_id"] == asks
+	})
 	late := time.After(3 * patience)
 	for told := false; !told; {
 		select {

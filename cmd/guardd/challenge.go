@@ -98,7 +98,7 @@ func (c *config) checkPublicURL(bad *faults) {
 // their own, so that browsers need not reach /v1.
 func (s *server) openChallenges(service http.Handler) (http.Handler, error) {
 	pages := api.Challenges(api.Config{
-		Challenger: s.guard, PublicURL: s.config.PublicURL, Log: s.log, Observer: s.observer, Draining: s.draining.Load,
+		Challenger: s.guard, PublicURL: s.config.PublicURL, Log: s.log, Observer: s.observer, Draining: s.draining.Load, Tracer: s.tracer,
 		Breached: s.breachedAPI(),
 	})
 	if s.config.ChallengeListen == "" {
@@ -121,7 +121,11 @@ func (s *server) openChallenges(service http.Handler) (http.Handler, error) {
 func (s *server) delivered(m *escalation.Message, err error) {
 	s.metrics.delivered(m, err)
 	if err != nil && s.messageLogged.due() {
-		s.log.Warn("a message reached nobody", "realm", m.Realm, "kind", m.Kind, "account_hash", m.AccountHash, "error", err)
+		args := []any{"realm", m.Realm, "kind", m.Kind, "account_hash", m.AccountHash, "error", err}
+		if !m.Trace.IsZero() {
+			args = append(args, "trace_id", m.Trace.TraceID())
+		}
+		s.log.Warn("a message reached nobody", args...)
 	}
 }
 

@@ -48,7 +48,8 @@ type config struct {
 	DrainNotice duration  `yaml:"drain_notice"`
 	Log         logConfig `yaml:"log"`
 
-	NativeHistograms bool `yaml:"native_histograms"`
+	NativeHistograms bool          `yaml:"native_histograms"`
+	Tracing          tracingConfig `yaml:"tracing"`
 
 	Breached breachedConfig `yaml:"breached"`
 
@@ -109,6 +110,7 @@ func defaults() *config {
 		LimitsEvidence: 64,
 		Drain:          duration(10 * time.Second),
 		Log:            logConfig{Level: logLevel(slog.LevelInfo), Format: "auto"},
+		Tracing:        defaultTracing(),
 		Breached:       defaultBreached(),
 		Kafka:          defaultKafka(),
 		Events:         defaultEvents(),
@@ -308,6 +310,7 @@ func (c *config) check(bad *faults) {
 	c.checkKafka(bad)
 	c.checkEvents(bad)
 	c.checkSOC(bad)
+	c.Tracing.check(bad)
 	c.Recents.check(bad)
 	c.Breached.check(bad)
 	if c.ASNFile != "" {

@@ -87,6 +87,8 @@ func TestEverySettingIsAKeyOfTheFileUnderTheSameName(t *testing.T) {
 			value = "{brokers: [7]}"
 		case "soc":
 			value = "{sinks: [{to: 7}]}"
+		case "tracing":
+			value = "{otlp: \"7\"}"
 		case "log-level":
 			key, value = "log", "{level: debug}"
 		case "log-format":

@@ -35,6 +35,7 @@ var settings = []struct {
 	{"log-level", "debug, info, warn or error", func(c *config) any { return &c.Log.Level }},
 	{"log-format", "text, json or auto (text on a terminal)", func(c *config) any { return &c.Log.Format }},
 	{"native-histograms", "offer native histograms beside classic ones", func(c *config) any { return &c.NativeHistograms }},
+	{"tracing", "`URL` of an OpenTelemetry collector that takes traces of requests, as http://127.0.0.1:4318; none: nobody does", func(c *config) any { return &c.Tracing.OTLP }},
 	{"breached", "`files` of leaked passwords, as guardd breached build makes them, at most one of each kind", func(c *config) any { return (*fileList)(&c.Breached.Files) }},
 	{"kafka", "`brokers` that carry events, as host:port,host:port; none: events stay in this process", func(c *config) any { return (*brokerList)(&c.Kafka.Brokers) }},
 	{"aggregate", "read the events of all logins and learn from them; false: this instance does not", func(c *config) any { return &c.Aggregate }},

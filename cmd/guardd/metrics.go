@@ -16,6 +16,7 @@ import (
 	"github.com/guardd/guardd/escalation/operate"
 	"github.com/guardd/guardd/keys"
 	"github.com/guardd/guardd/keys/redisstore"
+	"github.com/guardd/guardd/trace"
 )
 
 // other is the label value of whatever is in no closed set, so that nothing a
@@ -185,10 +186,10 @@ func (m *metrics) Attempt(v *escalation.Verdict, took time.Duration) {
 		w.level(flow, &v.Tiers[i])
 	}
 	if v.Degraded {
-		m.decided[1].Observe(took.Seconds())
+		observe(m.decided[1], took, v.Request)
 		return
 	}
-	m.decided[0].Observe(took.Seconds())
+	observe(m.decided[0], took, v.Request)
 }
 
 func trustOf(v *escalation.Verdict) string {
@@ -221,17 +222,17 @@ func (m *metrics) Outcome(r *escalation.Recorded, took time.Duration) {
 	if r.Breached && r.Recorded && !r.Held { // a held one comes again
 		m.breached.WithLabelValues(realm, flow, outcome).Inc()
 	}
-	m.outcome.Observe(took.Seconds())
+	observe(m.outcome, took, r.Request)
 }
 
 // Answered counts one HTTP answer.
-func (m *metrics) Answered(route string, status int, took time.Duration) {
+func (m *metrics) Answered(route string, status int, took time.Duration, by trace.ID) {
 	a, class := m.answered[pick(routes, route)], 5
 	if status >= 200 && status < 500 {
 		class = status / 100
 	}
 	a.classes[class-2].Inc()
-	a.took.Observe(took.Seconds())
+	observe(a.took, took, by)
 }
 
 // delivered counts one message; err is nil when it was delivered.

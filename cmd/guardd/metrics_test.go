@@ -24,6 +24,8 @@ import (
 	"github.com/guardd/guardd/escalation"
 	"github.com/guardd/guardd/keys"
 	"github.com/guardd/guardd/keys/plans"
+	"github.com/guardd/guardd/trace"
+	"github.com/guardd/guardd/trace/otlp"
 )
 
 func testMetrics(t *testing.T) *metrics {
@@ -43,6 +45,7 @@ func testMetrics(t *testing.T) *metrics {
 	}, func(string, string) uint64 { return 0 })
 	m.watchProviders(func() time.Time { return time.Time{} })
 	m.watchSOC(func() map[string]soc.OutletStats { return map[string]soc.OutletStats{"siem": {}} })
+	m.watchTracing(func() otlp.Stats { return otlp.Stats{} })
 	m.watchLimits(nil)
 	m.watchKafka(func() kafkabus.Stats {
 		return kafkabus.Stats{Partitions: []kafkabus.PartitionStats{{Topic: aggregate.TopicEvents}}}
@@ -128,7 +131,7 @@ func TestUnknownWordsAreCountedAsOther(t *testing.T) {
 		m.Attempt(&escalation.Verdict{Realm: realm, Flow: flow, Action: escalation.Action(account), Would: escalation.Action(account), Shadow: true,
 			Reasons: []string{agent}, ProofError: escalation.ProofError(agent), Tiers: []escalation.TierLevel{{Tier: agent, Limit: path, Capacity: 1, Rung: 9}}}, time.Second)
 		m.Outcome(&escalation.Recorded{Realm: realm, Flow: flow, Outcome: keys.Outcome(200)}, time.Second)
-		m.Answered("/"+path, 99+i, time.Second)
+		m.Answered("/"+path, 99+i, time.Second, trace.ID{})
 		m.storeFailed(agent, errors.New(path))
 	}
 	after, err := testutil.GatherAndCount(m.registry)
@@ -164,7 +167,7 @@ func TestAttemptsAndOutcomesAreCounted(t *testing.T) {
 	m.Outcome(&escalation.Recorded{Realm: "default", Flow: "login", Outcome: keys.Success, Recorded: true, Duplicate: true}, time.Millisecond)
 	m.Outcome(&escalation.Recorded{Realm: "default", Flow: "login", Outcome: keys.Success, Recorded: true, Held: true, Trace: escalation.Trace{Breached: true}}, time.Millisecond)
 	m.Outcome(&escalation.Recorded{Realm: "default", Flow: "login", Outcome: keys.Failure, Recorded: true, Trace: escalation.Trace{Breached: true}}, time.Millisecond)
-	m.Answered("/v1/attempts", 429, time.Millisecond)
+	m.Answered("/v1/attempts", 429, time.Millisecond, trace.ID{})
 	for name, got := range map[string]float64{
 		"captcha":   testutil.ToFloat64(m.attempts.WithLabelValues("default", "otp", "captcha")),
 		"no would":  1 - testutil.ToFloat64(m.would.WithLabelValues("default", "otp", "captcha")),

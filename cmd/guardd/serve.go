@@ -24,6 +24,7 @@ import (
 	"github.com/guardd/guardd/keys"
 	"github.com/guardd/guardd/keys/plandb"
 	"github.com/guardd/guardd/keys/plans"
+	"github.com/guardd/guardd/trace"
 )
 
 // serveCommand runs until ctx ends or SIGTERM or SIGINT comes. SIGHUP reloads the policy.
@@ -78,7 +79,7 @@ type server struct {
 	challenges     endpoint // without a listener, service serves them
 	draining       atomic.Bool
 	// What has been logged of late.
-	storeLogged, messageLogged, providerLogged, kafkaLogged, eventsLogged, limitsLogged, aggregatorLogged, momentsLogged, socLogged, socDeadLogged seldom
+	storeLogged, messageLogged, providerLogged, kafkaLogged, eventsLogged, limitsLogged, aggregatorLogged, tracingLogged, momentsLogged, socLogged, socDeadLogged seldom
 	// ready asks the shared store whether it is there.
 	ready func(context.Context) error
 	// With a shared store: this instance's name there, who else lives off it, and
@@ -101,6 +102,8 @@ type server struct {
 	// published counts what becomes of events; aggregator reads them, nil: not here.
 	published  func() aggregate.Stats
 	aggregator *aggregate.Aggregator
+	// tracer exports traces of requests; nil: nobody does.
+	tracer *trace.Tracer
 	// observer is told of every answer: metrics, and the publisher of events.
 	observer api.Observer
 	// reread loads the configuration again, for a reload.

@@ -33,6 +33,9 @@ func (s *server) build() error {
 	if err != nil {
 		return err
 	}
+	if err := s.openTracing(); err != nil {
+		return err
+	}
 	if s.guard, err = s.openGuard(store); err != nil {
 		return err
 	}
@@ -140,7 +143,7 @@ func (s *server) openGuard(st store) (*escalation.Guard, error) {
 		Store: st, Records: st, Tallies: st, Codes: st, Policy: s.config.policy, Secrets: secrets,
 		Shadow: s.config.Shadow, Instance: s.instance, FloodAddresses: s.config.MemoryEntries,
 		Delivered: s.delivered, Asked: s.asked,
-		Renderer: captcha.Renderer{}, Deliver: deliver, Providers: providers, PublicURL: s.config.PublicURL,
+		Tracer: s.tracer, Renderer: captcha.Renderer{}, Deliver: deliver, Providers: providers, PublicURL: s.config.PublicURL,
 	}
 	if s.live != nil {
 		c.Live = s.live.Count
@@ -174,7 +177,7 @@ func (s *server) openListeners() (err error) {
 
 	service, err := s.openChallenges(api.Service(api.Config{
 		Guard: s.guard, Keys: s.apiKeys(), Log: s.log, Observer: s.observer, Draining: s.draining.Load,
-		Breached: s.breachedAPI(), Limits: s.limits,
+		Breached: s.breachedAPI(), Limits: s.limits, Tracer: s.tracer,
 	}))
 	if err != nil {
 		return err

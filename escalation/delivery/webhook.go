@@ -16,6 +16,7 @@ import (
 
 	"github.com/guardd/guardd/escalation"
 	"github.com/guardd/guardd/escalation/delivery/hook"
+	"github.com/guardd/guardd/trace"
 )
 
 // mostRead is how much of an answer is read, only so that the connection can be
@@ -88,6 +89,12 @@ func (w *webhook) post(ctx context.Context, id string, body []byte) *failure {
 	now := w.now().Unix() // of this try: receivers refuse what is older than minutes
 	req.Header.Set("Content-Type", "application/json")
 	hook.SetHeaders(req.Header, w.keys, id, now, body)
+	if sent := trace.From(ctx).Sent(); !sent.IsZero() {
+		req.Header.Set(trace.Parent, sent.Traceparent())
+		if sent.State != "" {
+			req.Header.Set(trace.State, sent.State)
+		}
+	}
 	res, err := w.client.Do(req)
 	if err != nil {
 		return &failure{err: hook.WithoutURL(err), final: hook.Refused(err), unsure: connected.Load()}

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/guardd/guardd/keys"
+	"github.com/guardd/guardd/trace"
 )
 
 // A script is one text without functions of its own where it is hot: making a
@@ -141,6 +142,7 @@ func whole(r *keys.Rules) (format, rules string, err error) {
 
 // Take implements keys.Store.
 func (s *Store) Take(ctx context.Context, ask *keys.Ask, ans *keys.Answer) error {
+	defer trace.Begin(ctx, trace.Redis).End()
 	if err := ask.Validate(); err != nil {
 		return err
 	}
@@ -176,6 +178,7 @@ func (s *Store) Take(ctx context.Context, ask *keys.Ask, ans *keys.Answer) error
 
 // Give implements keys.Store.
 func (s *Store) Give(ctx context.Context, ret *keys.Return, rcp *keys.Receipt) error {
+	defer trace.Begin(ctx, trace.Redis).End()
 	if err := ret.Validate(); err != nil {
 		return err
 	}
