@@ -148,7 +148,7 @@ func TestStatusOfARealRun(t *testing.T) {
 	args := []string{"--redis", redis.URL(), "--redis-deadline", "1s", "--instances", "1", "--secret-file", writeFile(t, "secret", longLine)}
 	p, other := startGuardd(t, args...), startGuardd(t, append(args, "--aggregate=false")...)
 	asked := p.played(t, 25, 5)
-	late := time.Now().Add(100 * time.Second)
+	late := time.Now().Add(4 * time.Minute)
 	for {
 		if s := p.status(t); s.Posture != nil && s.Posture.Posture != "normal" && len(s.Campaigns) > 0 {
 			break
