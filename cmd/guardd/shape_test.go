@@ -113,7 +113,7 @@ var layers = []layer{
 	{"examples/llm", []string{"keys", "keys/plans", "api/limits"}, nil,
 		"a worked example: what it needs beyond, every user would need"},
 	{"cmd/figures", nil, nil, "writes down what simulate printed; it knows nothing of how that came about"},
-	{"bench", []string{"keys", "keys/plans", "keys/redisstore", "escalation", "aggregate", "breached", "api/client"},
+	{"bench", []string{"keys", "keys/plans", "keys/redisstore", "escalation", "aggregate", "breached", "api/client", "api/limits"},
 		[]string{"github.com/redis/go-redis/v9", "github.com/go-redis/redis_rate/v10", "golang.org/x/sys", "golang.org/x/time", "github.com/go-chi/chi/v5",
 			"github.com/segmentio/kafka-go", "github.com/twmb/franz-go"},
 		"a module of its own, so that nobody who builds guardd fetches its peers"},

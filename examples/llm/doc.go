@@ -1,4 +1,4 @@
-// Llm is a worked example: a language model behind a limit of tokens a minute and
+// Command llm is a worked example: a language model behind a limit of tokens a minute and
 // one of streams at once. What an answer will cost nobody knows before it is
 // there, so its most is reserved, what is streamed is counted, and the rest is
 // given back: also when the caller hangs up.

@@ -1,4 +1,4 @@
-// Search is a worked example: a search backend whose requests cost from 1 to 1000
+// Command search is a worked example: a search backend whose requests cost from 1 to 1000
 // milliseconds of a worker, and how it fares behind limits that count requests,
 // behind limits that count what they cost and how many dear ones are under way,
 // and behind those and load shedding. All three are guardd's own, in virtual time:
