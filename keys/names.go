@@ -185,6 +185,12 @@ func (p PlanKeys) Request(id string) string { return p.prefix + "request:" + id 
 // Slots is the set of occupied places of one rule.
 func (p PlanKeys) Slots(name string) string { return p.prefix + "slots:" + name }
 
+// Usage is what was drawn of a quota in the period that begins at start, Unix
+// microseconds.
+func (p PlanKeys) Usage(name string, start int64) string {
+	return p.prefix + "usage:" + name + ":" + strconv.FormatInt(start, 10)
+}
+
 // Settled makes a settlement count once.
 func (p PlanKeys) Settled(id string) string { return p.prefix + "settled:" + id }
 
