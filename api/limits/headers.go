@@ -67,7 +67,7 @@ func (all *values) of(d *plans.Decision, held *plans.SlotDecision) (n int) {
 	text, state := room[:0], more[:0]
 	for i := range d.Limits {
 		l := &d.Limits[inOrder(d, i)]
-		text = parameter(parameter(item(text, l.Rule), "q", l.Limit.Capacity), "w", wholeSeconds(full(l)))
+		text = parameter(parameter(item(text, l.Rule), "q", l.Limit.Capacity), "w", wholeSeconds(l.Window()))
 		state = parameter(item(state, l.Rule), "r", l.Remaining())
 		switch next := l.Next(); {
 		case !d.Allowed && !l.Allowed && !d.Impossible:
@@ -194,10 +194,6 @@ var canonical = func() map[string]string {
 	}
 	return names
 }()
-
-func full(l *plans.LimitState) time.Duration {
-	return time.Duration(l.Limit.TimeToFull()) * time.Microsecond
-}
 
 func ceilSeconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }
 

@@ -13,7 +13,7 @@ var migrations embed.FS
 // schemaVersion is the last of the migrations: N.sql, and N.sqlite.sql or
 // N.postgres.sql after it. They only ever add, so that instances of two versions
 // can share a database.
-const schemaVersion = 1
+const schemaVersion = 2
 
 // Migrate makes the schema, or brings an older one up to date. Where there is
 // nothing to do it only reads, so that serve can do with less than an owner's

@@ -28,6 +28,8 @@ type dialect struct {
 	// lock is the first statement of a transaction that changes rows, and that of
 	// one that changes the schema: whoever comes second waits.
 	lock, lockSchema string
+	// forUpdate ends a statement that locks the row it reads.
+	forUpdate string
 	// snapshot begins a transaction that sees one state of everything.
 	snapshot *sql.TxOptions
 	// noTable reports whether an error says that a table does not exist.

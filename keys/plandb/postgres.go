@@ -18,6 +18,7 @@ var postgres = dialect{
 	mark:       "$",
 	lock:       `SELECT version FROM guardd_limits_state WHERE id = 1 FOR UPDATE`,
 	lockSchema: `SELECT pg_advisory_xact_lock(7381220951)`, // any number that nobody else uses
+	forUpdate:  ` FOR UPDATE`,
 	snapshot:   &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true},
 	noTable: func(err error) bool {
 		var e *pgconn.PgError

@@ -21,6 +21,7 @@ type Book struct {
 	keys    map[Digest]*owner
 
 	leases  bool // some rule is leased, or has sub-buckets
+	quotas  bool // some rule is one
 	slots   bool // some rule is of kind Concurrency
 	unknown bool // nobody knows yet what is in force
 
@@ -32,6 +33,16 @@ type Book struct {
 type bound struct {
 	Rule
 	limit keys.Limit // zero for kind Concurrency
+	// calendar is of kind Quota.
+	calendar Calendar
+}
+
+func newBound(r Rule, l keys.Limit) *bound {
+	x := &bound{Rule: r, limit: l}
+	if r.Kind == Quota {
+		x.calendar = r.calendarOf()
+	}
+	return x
 }
 
 type plan struct {
@@ -54,6 +65,8 @@ type set struct {
 	strict *set      // those that are not Open, where some are; nil: none is left
 	open   bool      // some are Open
 	purse  *purse    // nil: each take is a call of the store
+	quotas []*bound  // which are counted apart
+	bare   bool      // there are only quotas: rules is unlimited
 }
 
 // setsKept bounds the compiled sets of a book: callers choose the combination.
@@ -75,6 +88,7 @@ func Compile(d *Definition, version string, last *Book) (*Book, Faults) {
 	b.keepAll(KindRule, d, last, &faults)
 	for _, x := range b.rules {
 		b.leases = b.leases || x.Lease != nil || x.shards() > 1
+		b.quotas = b.quotas || x.Kind == Quota
 	}
 	for i := range d.Plans {
 		b.addPlan(d.Plans[i], fmt.Sprintf("plans[%d]", i), last, &faults)
@@ -98,7 +112,7 @@ func (b *Book) addRule(r Rule, at string, last *Book, faults *Faults) {
 	var bad Faults
 	l := r.check(at, &bad)
 	if len(bad) == 0 {
-		b.rules[r.Name] = &bound{r, l}
+		b.rules[r.Name] = newBound(r, l)
 		return
 	}
 	*faults = append(*faults, bad...)
@@ -194,8 +208,13 @@ func (o *owner) override(at string, faults *Faults) {
 		if v.Refill != "" {
 			own.Refill = v.Refill
 		}
-		own.limit = own.checkNumbers(path, faults)
-		o.rules[j] = &own
+		if v.Anchor != nil {
+			own.Anchor = v.Anchor
+			if own.Kind != Quota {
+				faults.add(path+".anchor", own.notWith())
+			}
+		}
+		o.rules[j] = newBound(own.Rule, own.checkNumbers(path, faults))
 	}
 }
 
@@ -274,11 +293,26 @@ func (b *Book) set(group string, chosen []*bound) *set {
 	return v.(*set)
 }
 
+// unlimited is taken where nothing but quotas are: request ids and reservations are
+// then known, and settled once, by the same mechanism as everywhere.
+var unlimited = &bound{Rule: Rule{Name: "", Kind: Rate, Counts: CountsCost, Failure: Open, Refund: RefundAll}, limit: keys.Limit{Capacity: MaxQuota, Count: MaxQuota, Period: 1}}
+
 // steps: a plan's limit has one rung, no, where less than the cost is left.
 var steps = keys.Steps{Delay: keys.Never, Captcha: keys.Never, Verify: keys.Empty}
 
-func compileSet(chosen []*bound) *set {
-	s := &set{bounds: chosen}
+func compileSet(all []*bound) *set {
+	s := &set{}
+	for _, x := range all {
+		if x.Kind == Quota {
+			s.quotas = append(s.quotas, x)
+		} else {
+			s.bounds = append(s.bounds, x)
+		}
+	}
+	if s.bare = len(s.bounds) == 0; s.bare {
+		s.bounds = []*bound{unlimited}
+	}
+	chosen := s.bounds
 	var strict []*bound
 	specs := make([]keys.TierSpec, len(chosen))
 	for i, x := range chosen {

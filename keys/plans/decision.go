@@ -60,6 +60,17 @@ type LimitState struct {
 	Allowed bool  // this rule would have let it through
 	// Wait until it has the cost; 0 where it has. Reset until it is full.
 	Wait, Reset time.Duration
+	// Begins and Ends are the period of a quota, whose Limit has no refill; zero of
+	// other rules.
+	Begins, Ends time.Time
+}
+
+// Window is the time from empty to full: of a quota its period.
+func (l *LimitState) Window() time.Duration {
+	if l.Limit.Count == 0 {
+		return l.Ends.Sub(l.Begins)
+	}
+	return time.Duration(l.Limit.TimeToFull()) * time.Microsecond
 }
 
 // Remaining is the whole tokens left.
@@ -67,8 +78,11 @@ func (l *LimitState) Remaining() int64 { return l.Left / l.Limit.Period }
 
 // Next is how long until one more token than Remaining is there; 0 when full.
 func (l *LimitState) Next() time.Duration {
-	if l.Left >= l.Limit.Units() {
+	switch {
+	case l.Left >= l.Limit.Units():
 		return 0
+	case l.Limit.Count == 0:
+		return l.Reset
 	}
 	return micros((l.Remaining()+1)*l.Limit.Period-l.Left, l.Limit.Count)
 }

@@ -52,6 +52,8 @@ type Override struct {
 	Rule     string `yaml:"rule" json:"rule"`
 	Capacity *int64 `yaml:"capacity,omitempty" json:"capacity,omitempty"`
 	Refill   string `yaml:"refill,omitempty" json:"refill,omitempty"`
+	// Anchor is the key's own billing day, of a quota.
+	Anchor *int64 `yaml:"anchor,omitempty" json:"anchor,omitempty"`
 }
 
 // NewKey makes up a key that nobody guesses, of 256 bits. Nobody keeps it but who

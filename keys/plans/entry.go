@@ -119,7 +119,7 @@ func decodeEntry(b []byte) (x entry, ok bool) {
 		for _, n := range l.numbers() {
 			*n = r.signed()
 		}
-		r.bad = r.bad || l.limit.Period <= 0 || l.limit.Count <= 0
+		r.bad = r.bad || l.limit.Period <= 0 || l.limit.Count < 0
 		x.limits = append(x.limits, l)
 	}
 	return x, !r.bad

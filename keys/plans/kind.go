@@ -17,10 +17,12 @@ const (
 	// Concurrency: slots, of which each is held until it is released, or until it
 	// expires because its holder no longer renews it.
 	Concurrency RuleKind = "concurrency"
+	// Quota: tokens of a calendar period, which do not flow back before the next.
+	Quota RuleKind = "quota"
 )
 
 // RuleKinds are all that this guardd knows: a row of another is bad.
-var RuleKinds = []RuleKind{Rate, Concurrency}
+var RuleKinds = []RuleKind{Rate, Concurrency, Quota}
 
 // Settings is what rules of some kinds have beside what every rule has. It is the
 // one place that names a setting: files, JSON, the database's column settings,
@@ -31,6 +33,14 @@ type Settings struct {
 	// TTL is how long a slot lives unless it is renewed, as "1m": DefaultTTL, if
 	// not given.
 	TTL *string `yaml:"ttl,omitempty" json:"ttl,omitempty" kinds:"concurrency"`
+	// Per is what a quota counts by: PerMonth, if not given.
+	Per *Per `yaml:"per,omitempty" json:"per,omitempty" kinds:"quota"`
+	// Anchor is the day of the month on which a quota's month begins, 1 if not given;
+	// a shorter month begins on its last.
+	Anchor *int64 `yaml:"anchor,omitempty" json:"anchor,omitempty" kinds:"quota"`
+	// Zone is whose midnight a quota's period begins at, as "Europe/Berlin"; "UTC" if
+	// not given.
+	Zone *string `yaml:"zone,omitempty" json:"zone,omitempty" kinds:"quota"`
 	// Lease has tokens leased in advance where a key is busy. Not given: never.
 	Lease *Lease `yaml:"lease,omitempty" json:"lease,omitempty" kinds:"rate"`
 	// Shards spreads each key's bucket over so many slots of a Redis Cluster, at most
@@ -118,14 +128,7 @@ func (r *Rule) checkSlots(at string, faults *Faults) {
 	if r.Capacity < 1 || r.Capacity > MaxSlots {
 		faults.add(at+".capacity", fmt.Sprintf("must be from 1 to %d slots", MaxSlots))
 	}
-	for _, x := range []struct {
-		field string
-		given bool
-	}{{"refill", r.Refill != ""}, {"counts", r.Counts != "" && r.Counts != CountsCost}, {"refund", r.Refund != "" && r.Refund != RefundServer}} {
-		if x.given {
-			faults.add(at+"."+x.field, r.notWith())
-		}
-	}
+	r.bare(at, faults, "refill", "counts", "refund")
 	for route, n := range r.Routes {
 		if n != 0 && n != 1 {
 			faults.add(at+".routes["+route+"]", "a request holds one slot (1) or none (0)")
@@ -136,6 +139,16 @@ func (r *Rule) checkSlots(at string, faults *Faults) {
 	}
 	if d, err := time.ParseDuration(*r.TTL); err != nil || d < MinTTL || d > MaxTTL {
 		faults.add(at+".ttl", fmt.Sprintf("must be a time from %s to %s, not %q", MinTTL, MaxTTL, *r.TTL))
+	}
+}
+
+// bare refuses what does not go with the kind, of what every rule has.
+func (r *Rule) bare(at string, faults *Faults, fields ...string) {
+	given := map[string]bool{"refill": r.Refill != "", "counts": r.Counts != "" && r.Counts != CountsCost, "refund": r.Refund != "" && r.Refund != RefundServer}
+	for _, f := range fields {
+		if given[f] {
+			faults.add(at+"."+f, r.notWith())
+		}
 	}
 }
 

@@ -138,6 +138,10 @@ func (l *leases) refund(d *Decision, status int) (all bool) {
 	h.mu.Lock()
 	for i := range d.held.held {
 		x := &d.held.held[i]
+		if x.pocket == nil { // a quota's
+			all = false
+			continue
+		}
 		if tokens := x.tokens; x.pocket.refunds(status) {
 			if l.putBack(h, x) {
 				deltas[i] = -tokens
@@ -247,20 +251,24 @@ func (l *leases) giveBack(ctx context.Context, h *busyKey, b *returned) {
 	}
 }
 
-// Run returns what is leased and not used, until ctx ends, and then all of it.
-// Without it what is not used ends, and is lost. It returns at once when there is
+// Run returns what is leased, or drawn of a quota, and not used, until ctx ends, and
+// then all of it. Without it what is not used ends, and is lost. It returns at once when there is
 // nothing else to do.
 func (t *Taker) Run(ctx context.Context) {
-	tick := time.NewTicker(tidyEvery)
+	tick, second := time.NewTicker(tidyEvery), time.NewTicker(time.Second)
 	defer tick.Stop()
+	defer second.Stop()
 	for {
 		select {
 		case <-tick.C:
 			t.leases.tidy(ctx)
+		case <-second.C:
+			t.quotas.tidy(ctx, false)
 		case <-ctx.Done():
 			last, stop := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 			defer stop()
 			t.leases.drain(last)
+			t.quotas.tidy(last, true)
 			return
 		}
 	}

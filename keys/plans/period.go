@@ -1,6 +1,9 @@
 package plans
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Per is what a quota counts by.
 type Per string
@@ -53,4 +56,43 @@ func (c *Calendar) midnight(y int, m time.Month, d int) time.Time {
 		t = t.Add(-time.Minute)
 	}
 	return t
+}
+
+// calendarOf is a quota's. Compile has checked it.
+func (r *Rule) calendarOf() Calendar {
+	c := Calendar{PerMonth, time.UTC, 1}
+	if r.Per != nil {
+		c.Per = *r.Per
+	}
+	if r.Anchor != nil {
+		c.Anchor = int(*r.Anchor)
+	}
+	if r.Zone != nil {
+		if z, err := time.LoadLocation(*r.Zone); err == nil {
+			c.Zone = z
+		}
+	}
+	return c
+}
+
+// checkQuota is check for what a rule of kind Quota is made of.
+func (r *Rule) checkQuota(at string, faults *Faults) {
+	if r.Capacity < 1 || r.Capacity > MaxQuota {
+		faults.add(at+".capacity", fmt.Sprintf("must be from 1 to %d tokens", int64(MaxQuota)))
+	}
+	r.bare(at, faults, "refill")
+	if r.Per != nil && *r.Per != PerMonth && *r.Per != PerDay {
+		faults.add(at+".per", fmt.Sprintf("must be %s or %s, not %q", PerMonth, PerDay, *r.Per))
+	}
+	if r.Anchor != nil && (*r.Anchor < 1 || *r.Anchor > 31) {
+		faults.add(at+".anchor", fmt.Sprintf("must be a day of the month, from 1 to 31, not %d", *r.Anchor))
+	}
+	if r.Anchor != nil && r.Per != nil && *r.Per == PerDay {
+		faults.add(at+".anchor", "does not go with per day")
+	}
+	if r.Zone != nil {
+		if _, err := time.LoadLocation(*r.Zone); err != nil || *r.Zone == "Local" {
+			faults.add(at+".zone", fmt.Sprintf("must be a zone of time, as Europe/Berlin, not %q", *r.Zone))
+		}
+	}
 }

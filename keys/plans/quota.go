@@ -39,7 +39,9 @@ type drawer struct {
 	hand  int64 // drawn and not spent
 	drawn int64 // in the ledger, as of when it was last asked
 	known bool  // it was asked
-	dry   int64 // it had too little: not asked again before
+	asked int64 // when
+	dry   int64 // it had too little for so many: not asked again before
+	many  int64
 	owed  int64 // spent while the ledger was gone, and not drawn yet
 	alone int64 // of those: what was granted on one's own account in this period
 
@@ -89,15 +91,15 @@ func (d *drawer) tick(now int64) {
 	}
 }
 
-// drawer finds a key's, or makes one. It is locked.
-func (q *quotas) drawer(key keys.Account, rule string) *drawer {
+// drawer finds one, or makes it. It is locked. Beyond drawersMost it is kept only if it
+// must be.
+func (q *quotas) drawer(k quotaKey, must bool) *drawer {
 	for {
-		k := quotaKey{key, rule}
 		q.mu.Lock()
 		d := q.all[k]
 		if d == nil {
 			d = &drawer{}
-			if len(q.all) < drawersMost {
+			if must || len(q.all) < drawersMost {
 				q.all[k] = d
 			}
 		}
@@ -122,7 +124,7 @@ func (q *quotas) clock() int64 {
 func (q *quotas) take(ctx context.Context, key keys.Account, x *bound, cost int64) (got spend, l LimitState, degraded bool) {
 	now := q.clock()
 	start, end := x.calendar.Period(time.UnixMicro(now))
-	d := q.drawer(key, x.Name)
+	d := q.drawer(quotaKey{key, x.Name}, false)
 	defer d.mu.Unlock()
 	if id := (UsageID{key, x.Name, start.UnixMicro()}); d.id != id {
 		q.turn(ctx, d, id)
@@ -133,16 +135,16 @@ func (q *quotas) take(ctx context.Context, key keys.Account, x *bound, cost int6
 	d.end, d.touched = end.UnixMicro(), now
 	d.tick(now)
 	l = LimitState{Rule: x.Name, Limit: keys.Limit{Capacity: x.Capacity, Period: 1}, Cost: cost, Begins: start, Ends: end, Reset: time.Duration(d.end-now) * time.Microsecond}
-	need := max(cost, 1)
 	if cost > x.Capacity {
 		l.Left = d.left()
 		return spend{}, l, false
 	}
-	if d.hand < need && (!d.known || d.dry <= now) {
-		degraded = q.draw(ctx, d, need, now) != nil
+	if d.asks(cost, now) {
+		degraded = q.draw(ctx, d, cost, now) != nil
 	}
+	need := max(cost, 1)
 	switch {
-	case d.hand >= need:
+	case d.hand >= need, cost == 0 && !degraded && d.left() >= 1:
 		l.Allowed = true
 		d.hand -= cost
 	case degraded && q.grant(d, x, need):
@@ -164,18 +166,31 @@ func (q *quotas) take(ctx context.Context, key keys.Account, x *bound, cost int6
 	return got, l, degraded
 }
 
+// asks reports whether the ledger is to be asked: for what is not in hand, unless it
+// had too little just now; by a look, if that was never known or is of some time ago.
+func (d *drawer) asks(cost, now int64) bool {
+	if cost == 0 {
+		return d.hand == 0 && (!d.known || d.asked+quotaAgain <= now)
+	}
+	return d.hand < cost && (!d.known || d.dry <= now || cost-d.hand < d.many)
+}
+
 // left is what this instance can still spend, as far as it knows.
 func (d *drawer) left() int64 { return max(d.limit-d.drawn-d.owed, 0) + d.hand }
 
-// draw asks the ledger for what is needed, and a batch more.
-func (q *quotas) draw(ctx context.Context, d *drawer, need, now int64) error {
-	least := need - d.hand
+// draw asks the ledger for what is needed, and a batch more; for a cost of 0 only how
+// much there is.
+func (q *quotas) draw(ctx context.Context, d *drawer, cost, now int64) error {
+	least, most := max(cost-d.hand, 0), int64(0)
+	if cost > 0 {
+		most = max(least, d.batch())
+	}
 	owed := d.owed
 	var got, drawn int64
 	var reached []int
 	err := q.change(ctx, d.id, d.end, func(u Usage) (Usage, bool) {
 		u = u.charge(owed)
-		u, got = u.draw(d.limit, least, max(least, d.batch()))
+		u, got = u.draw(d.limit, least, most)
 		drawn = u.Drawn
 		was := u
 		u, reached = u.tell(d.limit)
@@ -184,11 +199,11 @@ func (q *quotas) draw(ctx context.Context, d *drawer, need, now int64) error {
 	if err != nil {
 		return err
 	}
-	d.owed -= owed
+	d.owed, d.alone = d.owed-owed, 0
 	d.hand += got
-	d.drawn, d.known, d.dry = drawn, true, 0
-	if got == 0 {
-		d.dry = now + quotaAgain
+	d.drawn, d.known, d.asked, d.dry = drawn, true, now, 0
+	if got < least {
+		d.dry, d.many = now+quotaAgain, least
 	}
 	q.tell(d, reached)
 	return nil
@@ -215,13 +230,18 @@ func (q *quotas) grant(d *drawer, x *bound, need int64) bool {
 // record, and what is owed is charged to it.
 func (q *quotas) turn(ctx context.Context, d *drawer, id UsageID) {
 	q.settleUp(ctx, d)
-	if d.owed > 0 || d.hand > 0 { // the ledger is gone: somebody has to remember
-		q.mu.Lock()
-		q.all[quotaKey{d.id.Key, d.id.Rule + "\x00" + time.UnixMicro(d.id.Start).UTC().Format(time.RFC3339)}] = &drawer{id: d.id, end: d.end,
-			limit: d.limit, hand: d.hand, owed: d.owed, touched: d.touched}
-		q.mu.Unlock()
+	if d.owed > 0 { // the ledger is gone
+		q.remember(d.id, d.end, d.limit, d.owed)
 	}
 	d.id, d.hand, d.drawn, d.known, d.dry, d.owed, d.alone = id, 0, 0, false, 0, 0, 0
+}
+
+// remember keeps what is owed to a period that is over until the ledger takes it.
+func (q *quotas) remember(id UsageID, end, limit, owed int64) {
+	k := quotaKey{id.Key, id.Rule + "\x00" + time.UnixMicro(id.Start).UTC().Format(time.RFC3339)} // no rule's name
+	d := q.drawer(k, true)
+	d.id, d.end, d.limit, d.owed = id, end, limit, d.owed+owed
+	d.mu.Unlock()
 }
 
 // settleUp books what is owed, and gives back what is in hand.
@@ -242,7 +262,7 @@ func (q *quotas) settleUp(ctx context.Context, d *drawer) {
 	if err != nil {
 		return
 	}
-	d.owed -= owed
+	d.owed, d.alone = d.owed-owed, 0
 	d.drawn, d.dry = drawn, 0
 	q.tell(d, reached)
 }

@@ -132,8 +132,12 @@ func sameKey(a, b *Key) bool {
 	x, y := a.brief(), b.brief()
 	return x.SHA256 == y.SHA256 && x.Name == y.Name && x.Plan == y.Plan && x.State == y.State &&
 		slices.EqualFunc(x.Overrides, y.Overrides, func(v, w Override) bool {
-			return v.Rule == w.Rule && v.Refill == w.Refill && (v.Capacity == nil) == (w.Capacity == nil) && (v.Capacity == nil || *v.Capacity == *w.Capacity)
+			return v.Rule == w.Rule && v.Refill == w.Refill && samePointed(v.Capacity, w.Capacity) && samePointed(v.Anchor, w.Anchor)
 		})
+}
+
+func samePointed[T comparable](a, b *T) bool {
+	return (a == nil) == (b == nil) && (a == nil || *a == *b)
 }
 
 func encode(row any) json.RawMessage {

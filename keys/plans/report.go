@@ -43,12 +43,15 @@ type Decided struct {
 // Numbers are a rule's, as they were in force.
 type Numbers struct {
 	Capacity int64  `json:"capacity"`
-	Refill   string `json:"refill"` // COUNT/PERIOD in lowest terms
+	Refill   string `json:"refill"` // COUNT/PERIOD in lowest terms; "" of a quota
 
 	limit keys.Limit
 }
 
 func numbersOf(l keys.Limit) Numbers {
+	if l.Count == 0 { // a quota's
+		return Numbers{Capacity: l.Capacity, limit: l}
+	}
 	return Numbers{l.Capacity, keys.FormatRefill(l.Count, time.Duration(l.Period)*time.Microsecond), l}
 }
 
@@ -140,6 +143,9 @@ func emptyReport(now time.Time, since time.Duration) *Report {
 
 // had is the most tokens that a bucket gives in so long: full at first, it is.
 func had(l keys.Limit, d time.Duration) int64 {
+	if l.Count == 0 {
+		return l.Capacity
+	}
 	passed := max(d.Microseconds(), 0)
 	if passed > keys.MaxExact/l.Count { // longer than any trail; only garbage says so
 		return keys.MaxExact

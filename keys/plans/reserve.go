@@ -99,7 +99,11 @@ func (t *Taker) settle(ctx context.Context, v *reservation, cost int64, costOf f
 	if err != nil {
 		return nil, err
 	}
-	if s == nil || len(s.bounds) != len(v.held) {
+	if s == nil {
+		return nil, Faults{{"reservation", "rules_changed"}}
+	}
+	v, quotas := v.split(s)
+	if len(s.bounds) != len(v.held) || len(s.quotas) != len(quotas) {
 		return nil, Faults{{"reservation", "rules_changed"}}
 	}
 	set, err := t.settlement(s, v, cost, costOf)
@@ -116,11 +120,19 @@ func (t *Taker) settle(ctx context.Context, v *reservation, cost int64, costOf f
 		return nil, fmt.Errorf("%w: %w", ErrStore, err)
 	}
 	res := settlementOf(s, set, &out, v.cost, cost)
+	deltas := make([]int64, len(v.held))
+	for i := range v.held {
+		deltas[i] = set.Costs[i] - v.held[i].tokens
+	}
+	if s.bare {
+		res.Limits, deltas = nil, nil
+	}
+	if len(quotas) > 0 && res.Settled {
+		states, more := t.quotas.settle(ctx, t.c.Hash(v.digest), s, v, quotas, cost, costOf)
+		res.Limits, deltas = append(res.Limits, states...), append(deltas, more...)
+	}
+	res.Binding = bindingOf(res.Limits)
 	if res.Settled && t.c.Evidence != nil {
-		deltas := make([]int64, len(v.held))
-		for i := range v.held {
-			deltas[i] = set.Costs[i] - v.held[i].tokens
-		}
 		t.c.Evidence.settled(t.c.Hash(v.digest), book.version, out.Now, res.Limits, deltas, res.Degraded)
 	}
 	return res, nil

@@ -103,7 +103,8 @@ func (r *Rule) Cost(route string, cost int64) int64 {
 	return f * cost
 }
 
-// check completes the rule and returns its limit: of kind Concurrency none. at is
+// check completes the rule and returns its limit: of kind Concurrency none, of Quota
+// one without a refill. at is
 // the path of its row.
 func (r *Rule) check(at string, faults *Faults) (l keys.Limit) {
 	checkName(at+".name", r.Name, faults)
@@ -118,9 +119,13 @@ func (r *Rule) check(at string, faults *Faults) (l keys.Limit) {
 
 // checkNumbers is check for what a key may have of its own.
 func (r *Rule) checkNumbers(at string, faults *Faults) (l keys.Limit) {
-	if r.Kind == Concurrency {
+	switch r.Kind {
+	case Concurrency:
 		r.checkSlots(at, faults)
-	} else {
+	case Quota:
+		r.checkQuota(at, faults)
+		l = keys.Limit{Capacity: r.Capacity, Period: 1} // nothing flows back
+	default:
 		l = checkLimit(at, r.Capacity, r.Refill, faults)
 		r.checkShards(at, l, faults)
 	}

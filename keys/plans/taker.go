@@ -47,6 +47,14 @@ type Config struct {
 	SlotRecorder func(result SlotResult, degraded bool)
 	// Evidence remembers what was decided and settled; nil: nobody does.
 	Evidence *Evidence
+	// Ledger keeps quotas; without one they are counted as in an outage of it.
+	Ledger Ledger
+	// LedgerFailed is told why the ledger could not be changed, Reached of each
+	// percentage of a quota (Percents), once over all instances. They must not block.
+	LedgerFailed func(error)
+	Reached      func(QuotaReached)
+	// Instances is how many share the limits, as far as is known; nil: this one alone.
+	Instances func() int64
 	// Now is the time in microseconds where it is owned; nil: the store's clock.
 	Now func() int64
 	// Rand makes identities; nil is crypto/rand.
@@ -60,6 +68,7 @@ type Taker struct {
 	pool sync.Pool // *scratch
 
 	leases *leases
+	quotas *quotas
 	home   int // of the shards of a rule this instance's own, modulo how many
 }
 
@@ -75,7 +84,7 @@ func NewTaker(c Config) *Taker {
 		c.Rand = rand.Reader
 	}
 	t := &Taker{c: c, home: int(binary.BigEndian.Uint32(c.Instance[:]) >> 1)}
-	t.leases = newLeases(t)
+	t.leases, t.quotas = newLeases(t), newQuotas(t)
 	t.pool.New = func() any { return new(scratch) }
 	t.book.Store(&Book{})
 	return t
@@ -187,12 +196,11 @@ func (t *Taker) TakeInto(ctx context.Context, r *Request, d *Decision) error {
 	}
 	d.reset()
 	book := t.book.Load()
-	done, err := false, error(nil)
-	if book.leases {
-		done, err = t.leases.take(ctx, book, r, d)
-	}
-	if !done {
-		err = t.ask(ctx, book, r, d)
+	var err error
+	if book.quotas {
+		err = t.quotas.decide(ctx, book, r, d)
+	} else {
+		err = t.rates(ctx, book, r, d)
 	}
 	if err != nil {
 		return err
@@ -204,6 +212,23 @@ func (t *Taker) TakeInto(ctx context.Context, r *Request, d *Decision) error {
 		t.c.Evidence.Record(r, d)
 	}
 	return nil
+}
+
+// rates decides by all that is no quota.
+func (t *Taker) rates(ctx context.Context, book *Book, r *Request, d *Decision) error {
+	if book.leases {
+		if done, err := t.leases.take(ctx, book, r, d); done || err != nil {
+			return err
+		}
+	}
+	return t.ask(ctx, book, r, d)
+}
+
+func (t *Taker) instances() int64 {
+	if t.c.Instances == nil {
+		return 1
+	}
+	return t.c.Instances()
 }
 
 // ask decides by a call of the store, where it needs one.

@@ -40,7 +40,7 @@ type Ledger interface {
 
 // draw takes as many tokens as there are up to most, if there are least.
 func (u Usage) draw(limit, least, most int64) (after Usage, got int64) {
-	got = min(limit-u.Drawn, most)
+	got = max(min(limit-u.Drawn, most), 0)
 	if got < least {
 		return u, 0
 	}
