@@ -80,11 +80,12 @@ const (
 const (
 	OperatorAction = "operator_action" // an operator changed something, or tried to
 	PostureChange  = "posture_change"  // another posture is in force
+	QuotaReached   = "quota_reached"   // a key has used so much of a quota
 	TokenForgery   = "token_forgery"   // somebody shows sealed tokens that are not his
 )
 
 // Moments lists all of them, for metrics and documents.
-var Moments = []string{OperatorAction, PostureChange, TokenForgery}
+var Moments = []string{OperatorAction, PostureChange, QuotaReached, TokenForgery}
 
 // findingOf is what c is to its readers.
 func findingOf(realm string, c *detect.Campaign) Finding {

@@ -55,6 +55,7 @@ var kinds = map[string]kind{
 	"enumeration":            {title: "One address looking for accounts that exist", severity: Medium, analytic: byBehaviour, tactic: reconnaissance, attack: [2]string{"T1589", "Gather Victim Identity Information"}},
 	"token_forgery":          {title: "Forged or foreign tokens shown", severity: High, analytic: byRule, tactic: credentialAccess, attack: [2]string{"T1606", "Forge Web Credentials"}},
 	"posture_change":         {title: "The posture was changed", severity: Informational, analytic: byRule, configuration: true},
+	"quota_reached":          {title: "A quota of an API key is used", severity: Informational, analytic: byRule, configuration: true},
 	"operator_action":        {title: "An operator has changed something", severity: Informational, analytic: byRule, configuration: true},
 	HeldBack:                 {title: "Records were held back", severity: Medium, analytic: byRule, configuration: true},
 }

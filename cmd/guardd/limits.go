@@ -49,11 +49,21 @@ func (c *config) checkLimitsDB(bad *faults) {
 
 // openLimits makes what decides about plan limits.
 func (s *server) openLimits(st store) error {
+	if s.config.LimitsDB != "" {
+		db, err := plandb.Open(s.config.LimitsDB)
+		if err != nil {
+			return err
+		}
+		s.undo.push(db.Close)
+		s.limitsDB = db
+		s.background(s.forgetUsage)
+	}
 	s.limits = plans.NewTaker(plans.Config{
 		Store: st, Sealer: s.secrets.Reservations(), Slots: s.secrets.Slots(), Instance: s.instance,
 		Hash:     func(d plans.Digest) keys.Account { return s.guard.CallerHash(d) },
 		Recorder: func(_ *plans.Request, d *plans.Decision) { s.metrics.took(d) }, SlotRecorder: s.metrics.slotted,
 		Evidence: s.openEvidence(),
+		Ledger:   s.ledger(), LedgerFailed: s.ledgerFailed, Reached: s.quotaReached, Instances: s.liveInstances,
 	})
 	s.limits.Swap(s.config.book)
 	s.metrics.watchLeases(s.limits.Leases)

@@ -19,17 +19,12 @@ const badRowsLogged = 20
 
 // followLimits has the database of plan limits followed to the end.
 func (s *server) followLimits() error {
-	if s.config.LimitsDB == "" {
+	if s.limitsDB == nil {
 		s.metrics.watchLimits(nil)
 		return nil
 	}
-	db, err := plandb.Open(s.config.LimitsDB)
-	if err != nil {
-		return err
-	}
-	s.undo.push(db.Close)
 	read := make(chan struct{}, 1)
-	s.limitsDB, s.follower = db, db.NewFollower(plandb.FollowConfig{
+	s.follower = s.limitsDB.NewFollower(plandb.FollowConfig{
 		Last: s.config.book,
 		Swap: func(b *plans.Book, bad plans.Faults) {
 			s.swapLimits(b, bad)

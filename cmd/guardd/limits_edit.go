@@ -66,7 +66,7 @@ func (r *rowFlags) define(fs *flag.FlagSet) {
 			return set(v)
 		})
 	}
-	add(plans.KindRule, "kind", "what it limits: `rate` or concurrency", into(&r.rule.Kind))
+	add(plans.KindRule, "kind", "what it limits: `rate`, concurrency or quota", into(&r.rule.Kind))
 	add(plans.KindRule, "capacity", "the most `tokens` that can be saved up, or slots that can be held", func(v string) (err error) { r.rule.Capacity, err = whole(v); return err })
 	add(plans.KindRule, "refill", "tokens that flow back, as `10/1h`", into(&r.rule.Refill))
 	add(plans.KindRule, "route", "`NAME=COST` in tokens, as \"GET /search=5\" or *=1; repeat for more, they replace the table; none: no table", r.addRoute)
@@ -74,6 +74,9 @@ func (r *rowFlags) define(fs *flag.FlagSet) {
 	add(plans.KindRule, "failure", "without the shared store: `local`, open or closed", into(&r.rule.Failure))
 	add(plans.KindRule, "refund", "after which answers the middleware gives back: `server`, all or none", into(&r.rule.Refund))
 	add(plans.KindRule, "ttl", "concurrency: how long a slot lives unless it is renewed, as `1m`", into(&r.rule.TTL))
+	add(plans.KindRule, "per", "quota: what it counts by, a calendar `month` or day", into(&r.rule.Per))
+	add(plans.KindRule, "anchor", "quota: `day` of the month on which it begins, 1 to 31; a shorter month begins on its last", func(v string) (err error) { r.rule.Anchor, err = whole(v); return err })
+	add(plans.KindRule, "zone", "quota: whose midnight, as `Europe/Berlin`", into(&r.rule.Zone))
 	add(plans.KindRule, "lease", "rate: take tokens in advance of a key that asks more often a second than this, as `above=N,most=N,for=TIME`; none: never", r.setLease)
 	add(plans.KindRule, "shards", "rate: over how many `slots` of a Redis Cluster each key's bucket is spread", func(v string) (err error) { r.rule.Shards, err = whole(v); return err })
 	add(plans.KindPlan, "rule", "`name` of a rule; repeat for more, they replace the plan's", func(v string) error {
@@ -86,7 +89,7 @@ func (r *rowFlags) define(fs *flag.FlagSet) {
 	})
 	add(plans.KindKey, "name", "whose it is, for operators", into(&r.key.Name))
 	add(plans.KindKey, "plan", "`name` of its plan", into(&r.key.Plan))
-	add(plans.KindKey, "override", "own numbers, as `RULE:capacity=N,refill=N/TIME`; repeat for more, they replace all; none: no own numbers", r.addOverride)
+	add(plans.KindKey, "override", "own numbers, as `RULE:capacity=N,refill=N/TIME,anchor=DAY`; repeat for more, they replace all; none: no own numbers", r.addOverride)
 	add(plans.KindKey, "state", "`active` or suspended", into(&r.key.State))
 }
 
@@ -155,6 +158,12 @@ func (r *rowFlags) addOverride(v string) error {
 				return fmt.Errorf("capacity %w", err)
 			}
 			o.Capacity = c
+		case "anchor":
+			day, err := whole(value)
+			if err != nil {
+				return fmt.Errorf("anchor %w", err)
+			}
+			o.Anchor = day
 		case "refill":
 			o.Refill = value
 		default:
@@ -162,7 +171,7 @@ func (r *rowFlags) addOverride(v string) error {
 		}
 	}
 	if !ok {
-		return fmt.Errorf("must be RULE:capacity=N,refill=N/TIME, not %q", v)
+		return fmt.Errorf("must be RULE:capacity=N,refill=N/TIME,anchor=DAY, not %q", v)
 	}
 	r.key.Overrides = append(r.key.Overrides, o)
 	return nil

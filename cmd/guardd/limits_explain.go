@@ -136,9 +136,13 @@ func ruleText(a *plans.Explanation, r *plans.RuleReport) string {
 	if r.Degraded {
 		share = ", one instance's share while the store was gone"
 	}
-	s := fmt.Sprintf("%s: at most %s, %s back%s, version %s\n", r.Rule, plural(int(r.Capacity), "token"), r.Refill, share, strings.Join(r.Versions, ", "))
+	back := r.Refill + " back"
+	if r.Refill == "" {
+		back = "a quota of its period"
+	}
+	s := fmt.Sprintf("%s: at most %s, %s%s, version %s\n", r.Rule, plural(int(r.Capacity), "token"), back, share, strings.Join(r.Versions, ", "))
 	s += fmt.Sprintf("  %d taken", r.Taken)
-	if alone(a, r) {
+	if alone(a, r) && r.Refill != "" {
 		s += fmt.Sprintf("; %d were to be had in %s: %d at once, %d that came back", r.Had, r.Last.Sub(r.First).Round(time.Millisecond), r.Capacity, r.Had-r.Capacity)
 	}
 	s += "\n"

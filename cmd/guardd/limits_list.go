@@ -133,7 +133,10 @@ func ownNumbers(k *plans.Key) (all []string) {
 			s += fmt.Sprintf("capacity=%d,", *o.Capacity)
 		}
 		if o.Refill != "" {
-			s += "refill=" + o.Refill
+			s += "refill=" + o.Refill + ","
+		}
+		if o.Anchor != nil {
+			s += fmt.Sprintf("anchor=%d", *o.Anchor)
 		}
 		all = append(all, strings.TrimSuffix(s, ","))
 	}

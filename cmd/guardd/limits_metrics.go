@@ -15,6 +15,7 @@ var takeResults = []string{"allowed", "refused", "impossible", plans.ReasonSuspe
 // labels: there may be any number of them.
 func (m *metrics) registerTakes(counter func(name, help string, labels ...string) *prometheus.CounterVec) {
 	m.takes = counter("guardd_limit_takes_total", "Takes of plan limits decided, by result, and whether this instance decided alone.", "result", "degraded")
+	m.ledgerFailures = counter("guardd_limit_ledger_failures_total", "Calls that failed of what quotas are kept in: the database of plan limits, or else the store.").WithLabelValues()
 	m.slots = counter("guardd_limit_slots_total", "What became of slots of plan limits, by result, and whether this instance decided alone.", "result", "degraded")
 	for _, r := range plans.SlotResults {
 		each(func(alone string) { m.slots.WithLabelValues(string(r), alone) }, "false", "true")

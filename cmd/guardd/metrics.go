@@ -52,6 +52,7 @@ type metrics struct {
 	decision                                     *prometheus.HistogramVec
 	outcome                                      prometheus.Histogram
 	requests                                     *prometheus.CounterVec
+	ledgerFailures                               prometheus.Counter
 	request                                      *prometheus.HistogramVec
 
 	// Series that every request counts in, found once.

@@ -79,7 +79,7 @@ type server struct {
 	challenges     endpoint // without a listener, service serves them
 	draining       atomic.Bool
 	// What has been logged of late.
-	storeLogged, messageLogged, providerLogged, kafkaLogged, eventsLogged, limitsLogged, aggregatorLogged, tracingLogged, momentsLogged, socLogged, socDeadLogged seldom
+	storeLogged, messageLogged, providerLogged, kafkaLogged, eventsLogged, limitsLogged, ledgerLogged, aggregatorLogged, tracingLogged, momentsLogged, socLogged, socDeadLogged seldom
 	// ready asks the shared store whether it is there.
 	ready func(context.Context) error
 	// With a shared store: this instance's name there, who else lives off it, and
@@ -94,6 +94,8 @@ type server struct {
 	breached breached.Source
 	// bus carries events, to other instances where it is Kafka's.
 	bus aggregate.Bus
+	// quotaFindings wait to be published.
+	quotaFindings chan aggregate.Finding
 	// moments publishes what operators do and how the posture changes.
 	moments *moments.Teller
 	// keeper keeps what is learned of many attempts, recents the last of them.

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/guardd/guardd/aggregate"
 	"github.com/guardd/guardd/api"
 	"github.com/guardd/guardd/escalation"
 	"github.com/guardd/guardd/escalation/captcha"
@@ -21,7 +22,7 @@ import (
 // guard, HTTP. Parts push their undo on s.undo; on an error what was built is
 // undone.
 func newServer(c *config, log *slog.Logger) (*server, error) {
-	s := &server{config: c, log: log, metrics: newMetrics(c.policy, c.NativeHistograms)}
+	s := &server{config: c, log: log, metrics: newMetrics(c.policy, c.NativeHistograms), quotaFindings: make(chan aggregate.Finding, quotasWaiting)}
 	if err := s.build(); err != nil {
 		return nil, errors.Join(err, s.undo.run())
 	}
@@ -53,6 +54,7 @@ func (s *server) build() error {
 		return err
 	}
 	s.openMoments()
+	s.background(s.publishQuotas)
 	if err := s.openAggregator(); err != nil {
 		return err
 	}

@@ -220,8 +220,8 @@ func (q *quotas) grant(d *drawer, x *bound, need int64) bool {
 		return true
 	}
 	share := min(keys.MinShare, d.limit)
-	if d.known {
-		share = max(d.limit-d.drawn, 0) / max(q.t.instances(), 1)
+	if n := q.t.instances(); d.known && n > 0 {
+		share = max(d.limit-d.drawn, 0) / n
 	}
 	return d.alone+need <= share
 }
