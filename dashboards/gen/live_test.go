@@ -2,7 +2,9 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -25,6 +27,7 @@ events: {spool_dir: spool-NAME}
 limits_db: "sqlite:limits.db"
 breached: {files: [pwned.index]}
 asn_file: asn.mmdb
+tracing: {otlp: COLLECTOR, sample: 1}
 soc: {sinks: [{name: siem, to: "file:soc-NAME.jsonl", format: ocsf, decisions: all}]}
 realms:
   default:
@@ -63,8 +66,10 @@ func startFleet(t *testing.T) *fleet {
 	asntest.Write(t, filepath.Join(dir, "asn.mmdb"), map[string]uint32{"160.0.0.0/3": 64500})
 	f.leak(t, bin)
 	run(t, "", bin, "limits", "import", dir+"/limits.yaml", "--limits-db", "sqlite:"+dir+"/limits.db", "--reason", "a first plan")
+	collector := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }))
+	t.Cleanup(collector.Close)
 	one := func(name string) *guarddProcess {
-		config := strings.NewReplacer("REDIS", f.redis.URL(), "KAFKA", f.kafka.Addr(), "NAME", name).Replace(liveConfig)
+		config := strings.NewReplacer("REDIS", f.redis.URL(), "KAFKA", f.kafka.Addr(), "COLLECTOR", collector.URL, "NAME", name).Replace(liveConfig)
 		return startGuardd(t, bin, writeFile(t, dir, name+".yaml", config))
 	}
 	f.a, f.b = one("a"), one("b")
@@ -273,6 +278,11 @@ func answered(t *testing.T, p *prometheusServer, query *asked) string {
 		return "" // an annotation of what does not happen here
 	case len(list) == 0:
 		return "no samples"
+	}
+	if query.Exemplar {
+		if ok, err := p.traced(query.Expr); err != nil || !ok {
+			return fmt.Sprint("no trace to go on from: ", err)
+		}
 	}
 	most := 0.0
 	for _, s := range list {

@@ -48,7 +48,8 @@ scrape_configs:
   - job_name: guardd
     static_configs: [{targets: ["%s"]}]
 `, strings.Join(targets, `", "`)))
-	cmd := exec.Command(bin, "--config.file", config, "--storage.tsdb.path", dir+"/data", "--web.listen-address", listen, "--log.level", "warn")
+	cmd := exec.Command(bin, "--config.file", config, "--storage.tsdb.path", dir+"/data", "--web.listen-address", listen, "--log.level", "warn",
+		"--enable-feature", "exemplar-storage")
 	cmd.SysProcAttr = daemon.DieWithParent()
 	var log strings.Builder
 	cmd.Stderr = &log
@@ -140,6 +141,28 @@ func (p *prometheusServer) ask(expr string) ([]series, error) {
 		}
 	}
 	return list, nil
+}
+
+// traced reports whether any sample of an expression has a trace beside it.
+func (p *prometheusServer) traced(expr string) (bool, error) {
+	var a struct {
+		Status, Error string
+		Data          []struct {
+			Exemplars []struct{ Labels map[string]string }
+		}
+	}
+	err := p.api(&a, "/api/v1/query_exemplars", url.Values{"query": {fill(expr)}, "start": {stamp(p.since)}, "end": {stamp(time.Now())}})
+	if err != nil || a.Status != "success" {
+		return false, fmt.Errorf("%s: %s: %v", expr, a.Error, err)
+	}
+	for _, s := range a.Data {
+		for _, e := range s.Exemplars {
+			if e.Labels["trace_id"] != "" {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
 }
 
 // labelValues are what a variable of a dashboard offers.

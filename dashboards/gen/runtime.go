@@ -51,6 +51,8 @@ var runtime = board{
 				queries: []query{
 					q(`sum by (instance) (rate(guardd_twin_overflowed_total{WHERE}[RATE]))`, "{{instance}} shared buckets"),
 					q(`sum by (instance) (rate(guardd_twin_unkept_total{WHERE}[RATE]))`, "{{instance}} marks not kept")}},
+			{kind: stacked, title: "Traces", unit: units.OpsPerSecond, what: "Requests whose trace was to be exported, by what became of it. What the collector does not take is lost, and nobody waits for it.",
+				queries: []query{q(`sum by (result) (rate(guardd_traces_total{WHERE}[RATE]))`, "{{result}}")}},
 			{kind: lines, title: "Operators' journal", unit: units.Seconds, marks: upTo(5, 60), what: "Since each instance last looked for what operators did at others. Above a second or two: it does not reach the store.",
 				queries: []query{q(`guardd_operator_journal_age_seconds{WHERE}`, "{{instance}}")}},
 			{kind: lines, title: "Age of the policy", unit: units.Seconds, what: "Since each instance loaded the policy in force. Instances that differ by more than a rolling restart run different policies.",
