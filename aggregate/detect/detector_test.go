@@ -223,6 +223,17 @@ func TestCampaignsAreBounded(t *testing.T) {
 	}
 }
 
+// TestASprayIsOneCampaignAcrossMidnight, when its password gets another tag.
+func TestASprayIsOneCampaignAcrossMidnight(t *testing.T) {
+	c := NewCampaigns()
+	c.spray(&Sight{At: monday + day - 1, Account: "a", Tag: "one"}, Sprayed{Tag: "one", Accounts: 20})
+	c.spray(&Sight{At: monday + day, Account: "b", Tag: "two", TagBefore: "one"}, Sprayed{Tag: "two", Accounts: 21})
+	c.spray(&Sight{At: monday + day + 1, Account: "c", Tag: "two"}, Sprayed{Tag: "two", Accounts: 22})
+	if list := c.Take(); len(list) != 1 || len(c.open) != 1 || list[0].Guesses != 3 || list[0].Accounts != 22 {
+		t.Errorf("%+v, %d are open", list, len(c.open))
+	}
+}
+
 // TestCampaignsEndByTheirLastSign, and hammers at one account from two places are two.
 func TestCampaignsEndByTheirLastSign(t *testing.T) {
 	c := NewCampaigns()

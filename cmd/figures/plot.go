@@ -11,7 +11,7 @@ import (
 // The drawing's measures, in pixels.
 const (
 	width, height = 860, 470
-	left, right   = 60, 840
+	left, right   = 60, 820
 	top, floor    = 50, 290 // of the guesses
 	strip         = 14      // of the posture
 	top2, floor2  = 350, 430
