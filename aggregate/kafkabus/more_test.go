@@ -1,6 +1,7 @@
 package kafkabus
 
 import (
+	"context"
 	"testing"
 
 	"github.com/guardd/guardd/aggregate"
@@ -22,8 +23,11 @@ func TestMoreTopicsAreMadeAndPublishedTo(t *testing.T) {
 	publishN(t, b, 0, 3)
 	c := &consumed{}
 	c.count, c.from, c.change, c.ended = map[string]int{}, map[int]bool{}, make(chan struct{}, 1), make(chan error, 1)
+	ctx, stop := context.WithCancel(t.Context())
+	c.stop = stop
 	go func() {
-		c.ended <- b.Consume(t.Context(), "soc", p+"g", func(int) aggregate.Handler { return &collector{c: c} })
+		c.ended <- b.Consume(ctx, "soc", p+"g", func(int) aggregate.Handler { return &collector{c: c} })
 	}()
 	c.await(t, 3)
+	c.end(t)
 }
