@@ -47,8 +47,10 @@ var limits = board{
 		{"Where limits come from, and what is kept", []panel{
 			{kind: lines, title: "Version in force", unit: units.Short, what: "The database's version, by instance. They differ for a second after a change; for longer: an instance cannot read it.",
 				queries: []query{q(`max by (instance) (guardd_limits_db_version{WHERE})`, "{{instance}}")}},
-			{kind: stacked, title: "Failures of the database", unit: units.OpsPerSecond, what: "By operation, each tried again. listen only: notices are lost behind a pooler, and looking twice a second remains.",
-				queries: []query{q(`sum by (operation) (rate(guardd_limits_db_errors_total{WHERE}[RATE]))`, "{{operation}}")}},
+			{kind: stacked, title: "Failures of the database", unit: units.OpsPerSecond, what: "By operation, each tried again. listen only: notices are lost behind a pooler, and looking twice a second remains. quotas: what they are kept in did not answer.",
+				queries: []query{
+					q(`sum by (operation) (rate(guardd_limits_db_errors_total{WHERE}[RATE]))`, "{{operation}}"),
+					q(`sum(rate(guardd_limit_ledger_failures_total{WHERE}[RATE]))`, "quotas")}},
 			{kind: lines, title: "Evidence not kept yet", unit: units.Short, what: "Rows of evidence that an instance keeps because the store does not take them, and rows dropped, by instance.",
 				queries: []query{
 					q(`sum by (instance) (guardd_limit_evidence_unsent{WHERE})`, "{{instance}} unsent"),

@@ -36,6 +36,8 @@ var runtime = board{
 					q(`sum(rate(guardd_breaker_opened_total{WHERE}[RATE]))`, "opened"),
 					q(`sum(rate(guardd_breaker_skipped_total{WHERE}[RATE]))`, "calls skipped"),
 					q(`sum by (result) (rate(guardd_breaker_probes_total{WHERE}[RATE]))`, "probes {{result}}")}},
+			{kind: lines, title: "Next probe", unit: units.Seconds, what: "Until the shared store is asked again, by instance; 0 while the breaker is closed.",
+				queries: []query{q(`max by (instance) (guardd_breaker_next_probe_seconds{WHERE})`, "{{instance}}")}},
 			{kind: lines, title: "Owed to the store", unit: units.Short, what: "Buckets whose guesses were let through alone and are not charged yet, charges that the store has counted since, and those forgotten. It falls to 0 within seconds after the store is back.",
 				queries: []query{
 					q(`sum by (instance) (guardd_debts{WHERE})`, "{{instance}} owed"),
