@@ -53,7 +53,6 @@ const (
 	number        // the last value, large
 	timeline      // states over time
 	heat          // buckets of a histogram over time
-	bars          // the last values, side by side
 	rowsOf        // the last values' labels as a table
 )
 

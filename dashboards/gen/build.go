@@ -3,7 +3,6 @@
 package main
 
 import (
-	"github.com/grafana/grafana-foundation-sdk/go/bargauge"
 	"github.com/grafana/grafana-foundation-sdk/go/cog"
 	"github.com/grafana/grafana-foundation-sdk/go/cog/variants"
 	"github.com/grafana/grafana-foundation-sdk/go/common"
@@ -157,9 +156,6 @@ func (p *panel) build(id uint32, at dashboard.GridPos) cog.Builder[dashboard.Pan
 	case heat:
 		return dress(p, id, at, heatmap.NewPanelBuilder().Calculate(false).YAxis(heatmap.NewYAxisConfigBuilder().Unit(p.unit)).
 			Color(heatmap.NewHeatmapColorOptionsBuilder().Mode(heatmap.HeatmapColorModeScheme).Scheme("Oranges").Steps(64)).ShowLegend())
-	case bars:
-		return dress(p, id, at, bargauge.NewPanelBuilder().DisplayMode(common.BarGaugeDisplayModeBasic).Orientation(common.VizOrientationHorizontal).
-			ReduceOptions(last()))
 	case rowsOf:
 		return dress(p, id, at, table.NewPanelBuilder().ShowHeader(true).
 			Footer(common.NewTableFooterOptionsBuilder().Show(false).Reducer([]string{})))
@@ -205,7 +201,7 @@ func dress[B builder[B]](p *panel, id uint32, at dashboard.GridPos, b B) cog.Bui
 		steps = append(steps, dashboard.Threshold{Value: ptr(m.from), Color: m.colour})
 	}
 	b.Thresholds(dashboard.NewThresholdsConfigBuilder().Mode(dashboard.ThresholdsModeAbsolute).Steps(steps))
-	if p.kind == number || p.kind == bars || p.kind == timeline {
+	if p.kind == number || p.kind == timeline {
 		b.ColorScheme(dashboard.NewFieldColorBuilder().Mode(dashboard.FieldColorModeIdThresholds))
 	}
 	for i, ask := range p.queries {

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/grafana/grafana-foundation-sdk/go/bargauge"
 	"github.com/grafana/grafana-foundation-sdk/go/cog"
 	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
 	"github.com/grafana/grafana-foundation-sdk/go/heatmap"
@@ -153,7 +152,6 @@ func TestGrafanaKnowsEveryField(t *testing.T) {
 	r.RegisterPanelcfgVariant(stat.VariantConfig())
 	r.RegisterPanelcfgVariant(statetimeline.VariantConfig())
 	r.RegisterPanelcfgVariant(heatmap.VariantConfig())
-	r.RegisterPanelcfgVariant(bargauge.VariantConfig())
 	r.RegisterPanelcfgVariant(table.VariantConfig())
 	_, texts := committed(t)
 	for _, text := range texts {
