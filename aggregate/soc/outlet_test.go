@@ -37,7 +37,12 @@ func (b *book) Deliver(_ context.Context, records []*Record) (int, error) {
 	return n, err
 }
 
-func (b *book) Close() error { b.closed = true; return nil }
+func (b *book) Close() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.closed = true
+	return nil
+}
 
 func (b *book) ids() (all []string) {
 	b.mu.Lock()
@@ -423,12 +428,13 @@ func TestNothingIsLostWhateverFails(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 9))
 			w, sink := newWorld(t, 1+r.IntN(3)), &book{}
+			faults := rand.New(rand.NewPCG(seed, 10)) // the outlets'
 			sink.fail = func(_ int, rs []*Record) (int, error) {
-				switch r.IntN(4) {
+				switch faults.IntN(4) {
 				case 0:
 					return 0, errDown
 				case 1:
-					return r.IntN(len(rs) + 1), errDown
+					return faults.IntN(len(rs) + 1), errDown
 				}
 				return len(rs), nil
 			}
