@@ -34,7 +34,7 @@ type leases struct {
 }
 
 // keysWatched bounds, twice over, how many keys are counted to find the busy ones
-// (some 400 bytes each), and watchedFor is how long, in microseconds, one is that
+// (some 700 bytes each), and watchedFor is how long, in microseconds, one is that
 // asks for nothing.
 const (
 	keysWatched = 1 << 15
@@ -258,8 +258,11 @@ func (l *leases) gather(ctx context.Context, h *busyKey, c *choice, costs []int6
 		switch {
 		case shard < 0:
 			return short, now, nil
-		case tries > 2*len(k.known)+len(c.pockets)+2:
-			return 0, now, errMoved // others are faster, each time
+		case tries > 2*len(k.known)+len(c.pockets)+2: // others are faster, each time
+			if c.set.purse.sharded {
+				return short, now, nil
+			}
+			return 0, now, errMoved
 		case k.flight != nil:
 			err = h.await(ctx, k.flight)
 		default:
@@ -406,7 +409,7 @@ func (l *leases) tell(c *choice, costs []int64, short int, now int64, d *Decisio
 			s.Allowed, d.Impossible = false, true
 		case i == short:
 			s.Allowed, s.Left = false, min(s.Left, has-1)
-			s.Wait = micros(k.wait(now, max(costs[i], 1)), 1)
+			s.Wait = micros(max(k.wait(now, max(costs[i], 1)), 1), 1)
 		case s.Left < has:
 			s.Allowed = false
 			s.Wait = micros(has-s.Left, k.limit.Count)

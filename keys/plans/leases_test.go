@@ -297,7 +297,6 @@ func TestWhatIsHeldFollowsTheRules(t *testing.T) {
 	}
 	f.change(key(plans.Active, 1000)) // the spent fraction stays
 	spent := (let + 9) / 10
-	f.pass(300 * time.Millisecond) // what was held under the old numbers goes back
 	_, more := f.drive(1000, 3*time.Second)
 	if more > 1000-spent || more < 1000-spent-2*100-2 {
 		t.Errorf("%d of 10,000 were taken, and then %d of 1000", let, more)
