@@ -196,7 +196,7 @@ func (k *Known) Learn(now int64, in Limit, left, wanted, got int64, turn uint64)
 	if got >= wanted {
 		return
 	}
-	pause := int64(1)
+	pause := ShortPause*3/4 + int64(turn%uint64(ShortPause/2))
 	pause = max(pause, min(k.back(1), Second))                            // before, there is no whole token
 	k.Next = now + min(pause, max(ceilDiv(in.Units()-left, in.Count), 1)) // and after, what flows back is lost
 }

@@ -246,7 +246,7 @@ func (b *Book) pick(r *Request) (*owner, *set, error) {
 				chosen = append(chosen, x)
 			}
 		}
-		return b.decided(o, o.group, chosen)
+		return o, b.set(o.group, chosen), nil
 	}
 	chosen := make([]*bound, 0, len(r.Rules))
 	group := ""
@@ -266,16 +266,6 @@ func (b *Book) pick(r *Request) (*owner, *set, error) {
 		if x.factor(r.Route) > 0 {
 			chosen = append(chosen, x)
 		}
-	}
-	return b.decided(o, group, chosen)
-}
-
-// decided is what pick returns. Sub-buckets are got together by leases, which other
-// kinds do not know.
-func (b *Book) decided(o *owner, group string, chosen []*bound) (*owner, *set, error) {
-	sharded := slices.ContainsFunc(chosen, func(x *bound) bool { return x.shards() > 1 })
-	if sharded && slices.ContainsFunc(chosen, func(x *bound) bool { return x.Kind != Rate }) {
-		return nil, nil, Faults{{"rules", "shards_beside_another_kind"}}
 	}
 	return o, b.set(group, chosen), nil
 }

@@ -182,7 +182,7 @@ func TestABusyKeyCostsFewCalls(t *testing.T) {
 		}
 		// Until it is found busy each request is a call.
 		if calls := f.shared.calls.Load() - 3*11; calls > 75*10 {
-			t.Errorf("%s: %d calls in 10 s", c.refill, calls)
+			t.Errorf("%s: %d calls in 10 s: %+v", c.refill, calls, f.takers[0].Leases())
 		} else {
 			t.Logf("%s: %d of %d let through, %d calls a second", c.refill, let, asked, calls/10)
 		}
