@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/guardd/guardd/escalation"
-	"github.com/guardd/guardd/trace"
+	"github.com/guardd/guardd/keys/trace"
 )
 
 // PublisherConfig makes a Publisher.

@@ -22,7 +22,7 @@ import (
 	"github.com/guardd/guardd/aggregate"
 	"github.com/guardd/guardd/escalation"
 	"github.com/guardd/guardd/keys"
-	"github.com/guardd/guardd/trace"
+	"github.com/guardd/guardd/keys/trace"
 )
 
 var noon = time.Date(2026, 11, 30, 12, 0, 0, 123456000, time.UTC)

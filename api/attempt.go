@@ -6,7 +6,7 @@ import (
 
 	"github.com/guardd/guardd/api/client"
 	"github.com/guardd/guardd/escalation"
-	"github.com/guardd/guardd/trace"
+	"github.com/guardd/guardd/keys/trace"
 )
 
 // attempt asks whether a guess may be made. Whatever the answer is, it is a 200.

@@ -22,7 +22,7 @@ import (
 	"github.com/guardd/guardd/api"
 	"github.com/guardd/guardd/api/client"
 	"github.com/guardd/guardd/escalation"
-	"github.com/guardd/guardd/trace"
+	"github.com/guardd/guardd/keys/trace"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/guardd/guardd/trace"
+	"github.com/guardd/guardd/keys/trace"
 )
 
 // carryOut bounds one request once it is read. It is no deadline for the

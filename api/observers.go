@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/guardd/guardd/escalation"
-	"github.com/guardd/guardd/trace"
+	"github.com/guardd/guardd/keys/trace"
 )
 
 // Observers tells each of several observers, in order.

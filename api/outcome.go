@@ -6,7 +6,7 @@ import (
 
 	"github.com/guardd/guardd/api/client"
 	"github.com/guardd/guardd/escalation"
-	"github.com/guardd/guardd/trace"
+	"github.com/guardd/guardd/keys/trace"
 )
 
 // outcome books what became of an attempt. Its realm is sealed into it, so

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/guardd/guardd/trace"
+	"github.com/guardd/guardd/keys/trace"
 )
 
 // patience is a context that ends carryOut after it was made, and with no parent's

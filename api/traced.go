@@ -3,7 +3,7 @@ package api
 import (
 	"net/http"
 
-	"github.com/guardd/guardd/trace"
+	"github.com/guardd/guardd/keys/trace"
 )
 
 // traceOf is which request of somebody's trace w answers; nil: of none. Only what goes

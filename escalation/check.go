@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/guardd/guardd/keys"
-	"github.com/guardd/guardd/trace"
+	"github.com/guardd/guardd/keys/trace"
 )
 
 // Check decides whether the guess may be made now, and if not, what would make

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/guardd/guardd/trace"
+	"github.com/guardd/guardd/keys/trace"
 )
 
 // Kinds of Message.

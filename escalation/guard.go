@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/guardd/guardd/keys"
-	"github.com/guardd/guardd/trace"
+	"github.com/guardd/guardd/keys/trace"
 )
 
 // Config is what a Guard is made of.

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/guardd/guardd/keys"
-	"github.com/guardd/guardd/trace"
+	"github.com/guardd/guardd/keys/trace"
 )
 
 // noticeWindow is how long an account's owner is left in peace after a notice:

@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"github.com/guardd/guardd/keys"
-	"github.com/guardd/guardd/trace"
+	"github.com/guardd/guardd/keys/trace"
 )
 
 // Report books the outcome of an attempt. may says whether the caller may act

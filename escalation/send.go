@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/guardd/guardd/keys"
-	"github.com/guardd/guardd/trace"
+	"github.com/guardd/guardd/keys/trace"
 )
 
 // Sent is what became of a Guard.Send.

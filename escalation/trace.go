@@ -12,7 +12,7 @@ import (
 	"sync/atomic"
 
 	"github.com/guardd/guardd/keys"
-	"github.com/guardd/guardd/trace"
+	"github.com/guardd/guardd/keys/trace"
 )
 
 // Trace is what is known of an attempt beside its decision, for events. It is

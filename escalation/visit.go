@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/guardd/guardd/keys"
-	"github.com/guardd/guardd/trace"
+	"github.com/guardd/guardd/keys/trace"
 )
 
 // Limits of what a handler may send, in bytes. Visitors choose the user agent,

@@ -16,7 +16,7 @@ import (
 	"github.com/guardd/guardd/escalation/operate"
 	"github.com/guardd/guardd/keys"
 	"github.com/guardd/guardd/keys/redisstore"
-	"github.com/guardd/guardd/trace"
+	"github.com/guardd/guardd/keys/trace"
 )
 
 // other is the label value of whatever is in no closed set, so that nothing a

@@ -24,8 +24,8 @@ import (
 	"github.com/guardd/guardd/escalation"
 	"github.com/guardd/guardd/keys"
 	"github.com/guardd/guardd/keys/plans"
-	"github.com/guardd/guardd/trace"
-	"github.com/guardd/guardd/trace/otlp"
+	"github.com/guardd/guardd/keys/trace"
+	"github.com/guardd/guardd/keys/trace/otlp"
 )
 
 func testMetrics(t *testing.T) *metrics {

@@ -24,7 +24,7 @@ import (
 	"github.com/guardd/guardd/keys"
 	"github.com/guardd/guardd/keys/plandb"
 	"github.com/guardd/guardd/keys/plans"
-	"github.com/guardd/guardd/trace"
+	"github.com/guardd/guardd/keys/trace"
 )
 
 // serveCommand runs until ctx ends or SIGTERM or SIGINT comes. SIGHUP reloads the policy.

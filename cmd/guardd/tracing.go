@@ -7,8 +7,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/guardd/guardd/trace"
-	"github.com/guardd/guardd/trace/otlp"
+	"github.com/guardd/guardd/keys/trace"
+	"github.com/guardd/guardd/keys/trace/otlp"
 )
 
 // tracingConfig says where traces of requests are sent; without otlp nowhere, and

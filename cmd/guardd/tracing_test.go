@@ -15,7 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/guardd/guardd/keys/keystest/redistest"
-	"github.com/guardd/guardd/trace"
+	"github.com/guardd/guardd/keys/trace"
 )
 
 // traced asks as part of a trace, which it returns. The flags say whether it is kept.

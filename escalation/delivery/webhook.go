@@ -16,7 +16,7 @@ import (
 
 	"github.com/guardd/guardd/escalation"
 	"github.com/guardd/guardd/escalation/delivery/hook"
-	"github.com/guardd/guardd/trace"
+	"github.com/guardd/guardd/keys/trace"
 )
 
 // mostRead is how much of an answer is read, only so that the connection can be

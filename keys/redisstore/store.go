@@ -13,7 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/guardd/guardd/keys"
-	"github.com/guardd/guardd/trace"
+	"github.com/guardd/guardd/keys/trace"
 )
 
 // A script is one text without functions of its own where it is hot: making a
