@@ -194,7 +194,7 @@ func (e *limitsEditor) list(ctx context.Context, who *operate.Who, _ *http.Reque
 	if err != nil {
 		return nil, err
 	}
-	_, bad := plans.Compile(d, "", nil)
+	bad := plans.Check(d)
 	return &limitsListed{version, d.Brief(), d.ByName(bad)}, nil
 }
 

@@ -70,6 +70,7 @@ type config struct {
 	Limits         string `yaml:"limits"`
 	LimitsEvidence int    `yaml:"limits_evidence"`
 	LimitsDB       string `yaml:"limits_db"`
+	Region         string `yaml:"region"`
 
 	// book is the plan limits of the file that Limits names, compiled; without one,
 	// where there is LimitsDB, plans.Unknown.
@@ -307,6 +308,11 @@ func (c *config) check(bad *faults) {
 	c.checkPublicURL(bad)
 	c.checkKeys(bad)
 	c.checkLimitsDB(bad)
+	if c.Region != "" {
+		if err := plans.CheckRegion(c.Region); err != nil {
+			bad.add("region", "%v", err)
+		}
+	}
 	c.checkKafka(bad)
 	c.checkEvents(bad)
 	c.checkSOC(bad)

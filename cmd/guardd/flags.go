@@ -45,6 +45,7 @@ var settings = []struct {
 	{"limits", "`file` of plan limits: rules, plans and keys of a general API", func(c *config) any { return &c.Limits }},
 	{"limits-evidence", "`MiB` in all of why plan limits refused, and what they let through, for 6 hours; 0: none", func(c *config) any { return &c.LimitsEvidence }},
 	{"limits-db", "`database` of plan limits that guardd limits changes: postgres://..., or an SQLite file, as sqlite:limits.db", func(c *config) any { return &c.LimitsDB }},
+	{"region", "`name` of the region that this instance is in, for plan limits that have shares by region", func(c *config) any { return &c.Region }},
 	{"policy", "`file` with the realms: part alone", func(c *config) any { return &c.Policy }},
 }
 

@@ -29,7 +29,7 @@ func (c *config) loadLimits(bad *faults) {
 			return
 		}
 	}
-	book, wrong := plans.Compile(&d, versionOf(&d), nil)
+	book, wrong := plans.CompileIn(c.Region, &d, versionOf(&d), nil)
 	for _, f := range wrong {
 		bad.add(f.Field, "%s (in %s)", f.Reason, c.Limits)
 	}
@@ -71,6 +71,7 @@ func (s *server) openLimits(st store) error {
 	if rules, ps, ks := s.config.book.Sizes(); rules > 0 {
 		s.log.Info("plan limits in force", "file", s.config.Limits, "rules", rules, "plans", ps, "keys", ks)
 	}
+	s.tellRegions(s.config.book)
 	return s.followLimits()
 }
 
@@ -82,4 +83,13 @@ func (s *server) reloadLimits(c *config) {
 		return
 	}
 	s.limits.Swap(c.book)
+	s.tellRegions(c.book)
+}
+
+// tellRegions says which rules admit more in all regions than they say.
+func (s *server) tellRegions(b *plans.Book) {
+	for _, r := range b.Generous() {
+		sum, tokens := r.Regions.InAll(r.Capacity)
+		s.log.Warn("the regions of a rule admit more in all than its capacity", "rule", r.Name, "regions", r.Regions.String(), "in_all", sum, "capacity", r.Capacity, "capacity_in_all", tokens)
+	}
 }

@@ -25,7 +25,8 @@ func (s *server) followLimits() error {
 	}
 	read := make(chan struct{}, 1)
 	s.follower = s.limitsDB.NewFollower(plandb.FollowConfig{
-		Last: s.config.book,
+		Region: s.config.Region,
+		Last:   s.config.book,
 		Swap: func(b *plans.Book, bad plans.Faults) {
 			s.swapLimits(b, bad)
 			select {
@@ -54,6 +55,7 @@ func (s *server) swapLimits(b *plans.Book, bad plans.Faults) {
 	for _, f := range bad[:min(len(bad), badRowsLogged)] {
 		s.log.Error("a row of plan limits is bad: what was in force in its place stays", "field", f.Field, "reason", f.Reason)
 	}
+	s.tellRegions(b)
 	rules, ps, ks := b.Sizes()
 	s.log.Info("plan limits in force", "version", b.Version(), "rules", rules, "plans", ps, "keys", ks, "bad", len(bad))
 }

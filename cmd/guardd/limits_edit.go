@@ -79,6 +79,7 @@ func (r *rowFlags) define(fs *flag.FlagSet) {
 	add(plans.KindRule, "zone", "quota: whose midnight, as `Europe/Berlin`", into(&r.rule.Zone))
 	add(plans.KindRule, "lease", "rate: take tokens in advance of a key that asks more often a second than this, as `above=N,most=N,for=TIME`; none: never", r.setLease)
 	add(plans.KindRule, "shards", "rate: over how many `slots` of a Redis Cluster each key's bucket is spread", func(v string) (err error) { r.rule.Shards, err = whole(v); return err })
+	add(plans.KindRule, "regions", "share of each region, of which each counts its own, as `eu=60%,us=40%`; none: whole in every region", func(v string) (err error) { r.rule.Regions, err = plans.ParseRegions(v); return err })
 	add(plans.KindPlan, "rule", "`name` of a rule; repeat for more, they replace the plan's", func(v string) error {
 		r.plan.Rules = append(r.plan.Rules, v)
 		return nil

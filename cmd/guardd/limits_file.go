@@ -30,7 +30,7 @@ func limitsExport(ctx context.Context, c *limitsCall) (int, error) {
 	if err != nil {
 		return exitFailed, err
 	}
-	_, bad := plans.Compile(d, "", nil)
+	bad := plans.Check(d)
 	if len(bad) > 0 {
 		return exitFailed, d.ByName(bad) // a file that lacks them would take them away
 	}

@@ -56,7 +56,7 @@ type listed struct {
 
 // listRows exits with exitFailed where rows are bad.
 func (c *limitsCall) listRows(version int64, d *plans.Definition, what string) (int, error) {
-	_, bad := plans.Compile(d, "", nil)
+	bad := plans.Check(d)
 	a := listed{Version: version, Bad: d.ByName(bad)}
 	all := d.Brief()
 	if what == "" || what == "rules" {
@@ -116,6 +116,9 @@ func extras(r *plans.Rule) (all []string) {
 	names, values := r.Given()
 	for i, name := range names {
 		all = append(all, name+"="+printable(fmt.Sprint(values[i]), 100))
+	}
+	if sum, tokens := r.Regions.InAll(r.Capacity); len(r.Regions) > 0 && sum != "100%" {
+		all = append(all, fmt.Sprintf("in-all=%s,%d", sum, tokens))
 	}
 	for _, route := range slices.Sorted(maps.Keys(r.Routes)) {
 		all = append(all, fmt.Sprintf("%q=%d", route, r.Routes[route]))

@@ -22,6 +22,8 @@ type FollowConfig struct {
 	Patience time.Duration
 	// Deaf: wait for no notices, only look.
 	Deaf bool
+	// Region is that of the process, as of plans.CompileIn.
+	Region string
 	// Last is the book in force before the first reading; nil: an empty one.
 	Last *plans.Book
 	// Swap is given each new book, and what is wrong with its rows, by name. It is
@@ -130,7 +132,7 @@ func (f *Follower) look(ctx context.Context) error {
 		f.current = false
 		return err
 	}
-	book, faults := plans.Compile(d, "db "+strconv.FormatInt(version, 10), f.last)
+	book, faults := plans.CompileIn(f.c.Region, d, "db "+strconv.FormatInt(version, 10), f.last)
 	f.last, f.version, f.current = book, version, true
 	f.stats.version.Store(version)
 	f.stats.bad.Store(int64(len(faults)))

@@ -27,12 +27,17 @@ type Book struct {
 
 	sets  sync.Map // what names it, as of setName: *set
 	count atomic.Int64
+
+	place place
 }
 
 // bound is one rule with the limit that is in force for somebody.
 type bound struct {
 	Rule
 	limit keys.Limit // zero for kind Concurrency
+	// region is that whose share these numbers are, of whole; "": they are the rule's.
+	region string
+	whole  *Rule
 	// calendar is of kind Quota.
 	calendar Calendar
 }
@@ -75,9 +80,26 @@ const setsKept = 4096
 // Compile makes a Book of everything in d that is right. What is wrong is told
 // with its path, and what the last book held under that name stays in force
 // instead: one bad row takes nobody's limits away. last may be nil. version
-// names the book in evidence.
+// names the book in evidence. Rules that have Regions are bad: it is CompileIn that
+// knows where it is.
 func Compile(d *Definition, version string, last *Book) (*Book, Faults) {
-	b := &Book{version: version, rules: map[string]*bound{}, plans: map[string]*plan{}, keys: map[Digest]*owner{}}
+	return compile(d, version, last, place{})
+}
+
+// CompileIn is Compile for a process in a region; "": in none.
+func CompileIn(region string, d *Definition, version string, last *Book) (*Book, Faults) {
+	return compile(d, version, last, place{region: region})
+}
+
+// Check is all that is wrong with d in whatever region, to somebody who changes it
+// for all of them.
+func Check(d *Definition) Faults {
+	_, faults := compile(d, "", nil, place{every: true})
+	return faults
+}
+
+func compile(d *Definition, version string, last *Book, at place) (*Book, Faults) {
+	b := &Book{version: version, place: at, rules: map[string]*bound{}, plans: map[string]*plan{}, keys: map[Digest]*owner{}}
 	if last == nil {
 		last = &Book{}
 	}
@@ -110,9 +132,13 @@ func (b *Book) addRule(r Rule, at string, last *Book, faults *Faults) {
 		return
 	}
 	var bad Faults
-	l := r.check(at, &bad)
+	l := r.check(at, &bad) // completes r
+	x := newBound(r, l)
 	if len(bad) == 0 {
-		b.rules[r.Name] = newBound(r, l)
+		x.in(b.place, at+".regions", &bad)
+	}
+	if len(bad) == 0 {
+		b.rules[r.Name] = x
 		return
 	}
 	*faults = append(*faults, bad...)
@@ -171,7 +197,7 @@ func (b *Book) addKey(k Key, at string, last *Book, faults *Faults) {
 		bad.add(at+".plan", fmt.Sprintf("there is no plan %q", k.Plan))
 	} else {
 		o.rules, o.group = p.rules, "plan "+p.Name
-		o.override(at+".overrides", &bad)
+		o.override(b.place, at+".overrides", &bad)
 	}
 	if len(bad) == 0 {
 		b.keys[k.SHA256] = o
@@ -183,7 +209,7 @@ func (b *Book) addKey(k Key, at string, last *Book, faults *Faults) {
 	}
 }
 
-func (o *owner) override(at string, faults *Faults) {
+func (o *owner) override(p place, at string, faults *Faults) {
 	if len(o.Overrides) == 0 {
 		return
 	}
@@ -201,7 +227,7 @@ func (o *owner) override(at string, faults *Faults) {
 			continue
 		}
 		seen[v.Rule] = true
-		own := *o.rules[j]
+		own := o.rules[j].written()
 		if v.Capacity != nil {
 			own.Capacity = *v.Capacity
 		}
@@ -214,7 +240,14 @@ func (o *owner) override(at string, faults *Faults) {
 				faults.add(path+".anchor", own.notWith())
 			}
 		}
-		o.rules[j] = newBound(own.Rule, own.checkNumbers(path, faults))
+		var bad Faults
+		l := own.checkNumbers(path, &bad)
+		x := newBound(own, l)
+		if len(bad) == 0 { // the share is of these
+			x.in(p, path+".capacity", &bad)
+		}
+		*faults = append(*faults, bad...)
+		o.rules[j] = x
 	}
 }
 

@@ -46,6 +46,9 @@ type Settings struct {
 	// Shards spreads each key's bucket over so many slots of a Redis Cluster, at most
 	// MaxShards. Not given, and 1: it is one.
 	Shards *int64 `yaml:"shards,omitempty" json:"shards,omitempty" kinds:"rate"`
+	// Regions are the shares of regions of which each counts its own. Not given: the
+	// rule is whole in every one.
+	Regions Regions `yaml:"regions,omitempty" json:"regions,omitempty" kinds:"rate,concurrency,quota"`
 }
 
 // Bounds of a slot's life. The least leaves a holder time to renew; the most is

@@ -126,7 +126,7 @@ func (q *quotas) take(ctx context.Context, key keys.Account, x *bound, cost int6
 	start, end := x.calendar.Period(time.UnixMicro(now))
 	d := q.drawer(quotaKey{key, x.Name}, false)
 	defer d.mu.Unlock()
-	if id := (UsageID{key, x.Name, start.UnixMicro()}); d.id != id {
+	if id := (UsageID{key, x.usageRule(), start.UnixMicro()}); d.id != id {
 		q.turn(ctx, d, id)
 	}
 	if d.limit != x.Capacity {

@@ -185,7 +185,7 @@ func (q *quotas) amend(ctx context.Context, key keys.Account, x *bound, period, 
 	l.Cost, l.Allowed, l.Wait = cost, true, 0
 	d := q.drawer(quotaKey{key, x.Name}, false)
 	defer d.mu.Unlock()
-	id := UsageID{key, x.Name, period}
+	id := UsageID{key, x.usageRule(), period}
 	switch {
 	case n == 0:
 	case d.id == id && n < 0:

@@ -101,8 +101,8 @@ func (b *Book) keep(u Unread, last *Book, faults *Faults) {
 // mending another.
 func Judge(before, after *Definition, touched []Record) Faults {
 	var bad Faults
-	if _, have := Compile(after, "", nil); len(have) > 0 {
-		_, had := Compile(before, "", nil)
+	if have := Check(after); len(have) > 0 {
+		had := Check(before)
 		had = before.ByName(had)
 		for _, f := range after.ByName(have) {
 			if !slices.Contains(had, f) || slices.ContainsFunc(touched, func(r Record) bool { return f.of(r.Kind, r.Name) }) {

@@ -111,6 +111,7 @@ func (r *Rule) check(at string, faults *Faults) (l keys.Limit) {
 	r.checkKind(at, faults)
 	l = r.checkNumbers(at, faults)
 	r.checkLease(at+".lease", faults)
+	r.Regions.check(at+".regions", faults)
 	choose(at+".counts", &r.Counts, faults, CountsCost, CountsRequests)
 	choose(at+".failure", &r.Failure, faults, Local, Open, Closed)
 	choose(at+".refund", &r.Refund, faults, RefundServer, RefundAll, RefundNone)

@@ -9,8 +9,8 @@ import (
 // UsageID is one key's quota in one period.
 type UsageID struct {
 	Key   keys.Account // the keyed hash
-	Rule  string
-	Start int64 // of the period, Unix microseconds
+	Rule  string       // its name; where regions have shares of it NAME@REGION
+	Start int64        // of the period, Unix microseconds
 }
 
 // Usage is what a ledger keeps of it.
