@@ -46,6 +46,7 @@ func TestPeriods(t *testing.T) {
 		// Clocks that are put forward, or back, over midnight itself.
 		{PerDay, "America/Santiago", 1, "2026-09-06T12:00:00Z", "2026-09-06T04:00:00Z", "2026-09-07T03:00:00Z"},
 		{PerDay, "America/Santiago", 1, "2026-09-06T03:59:59Z", "2026-09-05T04:00:00Z", "2026-09-06T04:00:00Z"},
+		{PerDay, "Asia/Amman", 1, "2021-10-29T12:00:00Z", "2021-10-28T21:00:00Z", "2021-10-29T22:00:00Z"},
 		{PerDay, "America/Havana", 1, "2026-11-01T12:00:00Z", "2026-11-01T04:00:00Z", "2026-11-02T05:00:00Z"},
 	} {
 		at, err := time.Parse(time.RFC3339Nano, s.at)
