@@ -463,7 +463,7 @@ func TestAProvidersNetworksAreSuspects(t *testing.T) {
 		for i := range 10 * 600 {
 			at += minute / 600
 			ip, asn := s.guess(i)
-			a.See(&Sight{At: at, Class: Cold, Source: from(fmt.Sprintf("%s", ip)), Wide: wide(from(ip)), ASN: asn, Account: strconv.Itoa(i)})
+			a.See(&Sight{At: at, Class: Cold, Source: from(ip), Wide: wide(from(ip)), ASN: asn, Account: strconv.Itoa(i)})
 		}
 		got := a.Few(at, 600, 0.3)
 		networks := 0

@@ -36,12 +36,8 @@ func parseCEF(line string) (header []string, ext map[string]string, err error) {
 	ext = map[string]string{}
 	rest := line[i:]
 	keys := regexp.MustCompile(`(?:^| )([A-Za-z0-9]+)=`)
-	var bounds [][]int
-	for _, m := range keys.FindAllStringSubmatchIndex(rest, -1) {
-		// the equals sign is bare: an odd number of backslashes before it escapes it,
-		// and a word that ends in a backslash is no key.
-		bounds = append(bounds, m)
-	}
+	// An equals sign that is escaped has a backslash before it, which is in no key.
+	bounds := keys.FindAllStringSubmatchIndex(rest, -1)
 	for n, m := range bounds {
 		end := len(rest)
 		if n+1 < len(bounds) {

@@ -63,7 +63,7 @@ func (s *server) openLimits(st store) error {
 		Hash:     func(d plans.Digest) keys.Account { return s.guard.CallerHash(d) },
 		Recorder: func(_ *plans.Request, d *plans.Decision) { s.metrics.took(d) }, SlotRecorder: s.metrics.slotted,
 		Evidence: s.openEvidence(),
-		Ledger:   s.ledger(), LedgerFailed: s.ledgerFailed, Reached: s.quotaReached, Instances: s.liveInstances,
+		Ledger:   s.ledger(), LedgerID: s.ledgerID(), LedgerFailed: s.ledgerFailed, Reached: s.quotaReached, Instances: s.liveInstances,
 	})
 	s.limits.Swap(s.config.book)
 	s.metrics.watchLeases(s.limits.Leases)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/guardd/guardd/aggregate"
 	"github.com/guardd/guardd/escalation"
+	"github.com/guardd/guardd/keys"
 	"github.com/guardd/guardd/keys/plans"
 )
 
@@ -22,6 +24,15 @@ func (s *server) ledger() plans.Ledger {
 	return plans.StoreLedger(s.keeper)
 }
 
+// ledgerID names a key in the ledger: in the database, which has its SHA-256 anyway, by
+// that. The store's names are made with a secret, which may end with the process.
+func (s *server) ledgerID() func(plans.Digest) keys.Account {
+	if s.limitsDB == nil {
+		return nil
+	}
+	return func(d plans.Digest) keys.Account { return keys.Account(d[:16]) }
+}
+
 // ledgerFailed counts, and logs the first of many.
 func (s *server) ledgerFailed(err error) {
 	s.metrics.ledgerFailures.Inc()
@@ -33,7 +44,7 @@ func (s *server) ledgerFailed(err error) {
 // quotaReached has it told, in the background.
 func (s *server) quotaReached(q plans.QuotaReached) {
 	f := findingOfQuota(&q)
-	s.log.Info("a quota is used", "key", q.Key.String(), "rule", q.Rule, "percent", q.Percent, "drawn", q.Drawn, "quota", q.Limit)
+	s.log.Info("a quota is used", "sha256", q.Key.String(), "name", q.Name, "rule", q.Rule, "percent", q.Percent, "drawn", q.Drawn, "quota", q.Limit)
 	select {
 	case s.quotaFindings <- f:
 	default:
@@ -47,7 +58,7 @@ func findingOfQuota(q *plans.QuotaReached) aggregate.Finding {
 	return aggregate.Finding{V: aggregate.FindingVersion, Realm: escalation.DefaultRealm, What: aggregate.QuotaReached, State: aggregate.FindingOnce,
 		ID:    fmt.Sprintf("%s-%s-%s-%s-%d-%d", aggregate.QuotaReached, q.Key, q.Rule, strconv.FormatInt(q.Begins.Unix(), 36), q.Limit, q.Percent),
 		Start: now, Last: now, Reason: fmt.Sprintf("%d %% of quota %s: %d of %d tokens, until %s", q.Percent, q.Rule, q.Drawn, q.Limit, q.Ends.Format(time.RFC3339)),
-		Groups: []aggregate.FindingGroup{{Kind: "api_key", Key: q.Key.String()}, {Kind: "rule", Key: q.Rule}}}
+		Groups: []aggregate.FindingGroup{{Kind: "api_key", Key: cmp.Or(q.Name, q.Key.String())}, {Kind: "rule", Key: q.Rule}}}
 }
 
 // publishQuotas publishes what is told of quotas until ctx ends; what the bus does not

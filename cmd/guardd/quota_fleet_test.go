@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"encoding/json"
 	"log/slog"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -13,7 +15,6 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/guardd/guardd/aggregate"
-	"github.com/guardd/guardd/keys"
 	"github.com/guardd/guardd/keys/plans"
 )
 
@@ -115,7 +116,7 @@ func TestAQuotaThatIsReachedIsPublished(t *testing.T) {
 	done := make(chan struct{})
 	go func() { s.publishQuotas(ctx); close(done) }()
 	november := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
-	q := plans.QuotaReached{Key: keys.Account{1}, Rule: "monthly", Percent: 80, Drawn: 812, Limit: 1000, Begins: november, Ends: november.AddDate(0, 1, 0)}
+	q := plans.QuotaReached{Key: plans.Digest{1}, Name: "acme", Rule: "monthly", Percent: 80, Drawn: 812, Limit: 1000, Begins: november, Ends: november.AddDate(0, 1, 0)}
 	s.quotaReached(q)
 	q.Percent = 100
 	s.quotaReached(q)
@@ -133,7 +134,25 @@ func TestAQuotaThatIsReachedIsPublished(t *testing.T) {
 	stop()
 	<-done
 	f := bus.all[0]
-	if f.What != aggregate.QuotaReached || f.State != aggregate.FindingOnce || !strings.HasPrefix(f.Reason, "80 % of quota monthly: 812 of 1000 tokens, until 2026-12-01") || f.ID == bus.all[1].ID {
+	if f.What != aggregate.QuotaReached || f.State != aggregate.FindingOnce || !strings.HasPrefix(f.Reason, "80 % of quota monthly: 812 of 1000 tokens, until 2026-12-01") || f.ID == bus.all[1].ID || f.Groups[0].Key != "acme" {
 		t.Errorf("%+v", f)
+	}
+}
+
+// TestAQuotaInADatabaseOutlivesSecrets: without a secret file each process makes up
+// one, and what a customer has used is no less for that.
+func TestAQuotaInADatabaseOutlivesSecrets(t *testing.T) {
+	url := "sqlite:" + filepath.Join(t.TempDir(), "limits.db")
+	out, err := exec.Command("guardd", "limits", "create", "rule", "monthly", "--limits-db", url, "--kind", "quota", "--capacity", "10", "--reason", "test").CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	p := startGuardd(t, "--limits-db", url)
+	if a, _ := p.take(t, "k", "monthly", 5); !a.Allowed || a.Remaining != 5 {
+		t.Fatalf("%+v", a)
+	}
+	p.kill()
+	if a, _ := startGuardd(t, "--limits-db", url).take(t, "k", "monthly", 5); !a.Allowed || a.Remaining != 0 {
+		t.Errorf("after a restart: %+v", a)
 	}
 }

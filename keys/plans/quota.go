@@ -32,6 +32,7 @@ type drawer struct {
 	mu   sync.Mutex
 	gone bool // given up: look for another
 
+	who   Digest
 	id    UsageID
 	end   int64 // of the period
 	limit int64 // in force when it was last looked at
@@ -121,7 +122,8 @@ func (q *quotas) clock() int64 {
 }
 
 // take takes cost of one quota, 0 to look. no is what the answer says of it.
-func (q *quotas) take(ctx context.Context, key keys.Account, x *bound, cost int64) (got spend, l LimitState, degraded bool) {
+func (q *quotas) take(ctx context.Context, who Digest, x *bound, cost int64) (got spend, l LimitState, degraded bool) {
+	key := q.t.c.LedgerID(who)
 	now := q.clock()
 	start, end := x.calendar.Period(time.UnixMicro(now))
 	d := q.drawer(quotaKey{key, x.Name}, false)
@@ -132,7 +134,7 @@ func (q *quotas) take(ctx context.Context, key keys.Account, x *bound, cost int6
 	if d.limit != x.Capacity {
 		d.limit, d.dry = x.Capacity, 0
 	}
-	d.end, d.touched = end.UnixMicro(), now
+	d.who, d.end, d.touched = who, end.UnixMicro(), now
 	d.tick(now)
 	l = LimitState{Rule: x.Name, Limit: keys.Limit{Capacity: x.Capacity, Period: 1}, Cost: cost, Begins: start, Ends: end, Reset: time.Duration(d.end-now) * time.Microsecond}
 	if cost > x.Capacity {
@@ -324,7 +326,8 @@ func (q *quotas) change(ctx context.Context, id UsageID, end int64, change func(
 
 // QuotaReached is told once each time that a quota's use reaches a percentage.
 type QuotaReached struct {
-	Key     keys.Account
+	Key     Digest
+	Name    string // of the key, if it is registered and has one
 	Rule    string
 	Percent int
 	Drawn   int64 // tokens: spent, and in hand at instances
@@ -337,8 +340,9 @@ func (q *quotas) tell(d *drawer, reached []int) {
 	if q.t.c.Reached == nil {
 		return
 	}
+	name, _ := q.t.Book().Registered(d.who)
 	for _, p := range reached {
-		q.t.c.Reached(QuotaReached{d.id.Key, d.id.Rule, p, d.drawn, d.limit, time.UnixMicro(d.id.Start).UTC(), time.UnixMicro(d.end).UTC()})
+		q.t.c.Reached(QuotaReached{d.who, name.Name, d.id.Rule, p, d.drawn, d.limit, time.UnixMicro(d.id.Start).UTC(), time.UnixMicro(d.end).UTC()})
 	}
 }
 

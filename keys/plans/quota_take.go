@@ -20,7 +20,7 @@ func (q *quotas) decide(ctx context.Context, book *Book, r *Request, d *Decision
 		return q.t.rates(ctx, book, r, d)
 	}
 	d.Key = q.t.c.Hash(r.key())
-	got, states, degraded := q.takeAll(ctx, d.Key, r, s)
+	got, states, degraded := q.takeAll(ctx, r, s)
 	if refuses(states) {
 		q.putBack(got)
 		return q.refuse(ctx, book, r, s, states, degraded, d)
@@ -40,13 +40,13 @@ func (q *quotas) decide(ctx context.Context, book *Book, r *Request, d *Decision
 	return nil
 }
 
-func (q *quotas) takeAll(ctx context.Context, key keys.Account, r *Request, s *set) (got []spend, states []LimitState, degraded bool) {
+func (q *quotas) takeAll(ctx context.Context, r *Request, s *set) (got []spend, states []LimitState, degraded bool) {
 	for _, x := range s.quotas {
 		var cost int64
 		if r.Cost > 0 {
 			cost = x.Cost(r.Route, r.Cost)
 		}
-		sp, l, alone := q.take(ctx, key, x, cost)
+		sp, l, alone := q.take(ctx, r.key(), x, cost)
 		degraded = degraded || alone
 		states = append(states, l)
 		if !l.Allowed {
@@ -164,7 +164,7 @@ func (v *reservation) split(s *set) (rates *reservation, quotas []held) {
 
 // settle charges quotas what their part really cost, in the period of the take. It
 // returns what the quotas are now and by how much they have changed.
-func (q *quotas) settle(ctx context.Context, key keys.Account, s *set, v *reservation, all []held, cost int64, costOf func(x *bound, cost, took int64) int64) (states []LimitState, deltas []int64) {
+func (q *quotas) settle(ctx context.Context, s *set, v *reservation, all []held, cost int64, costOf func(x *bound, cost, took int64) int64) (states []LimitState, deltas []int64) {
 	for i, x := range s.quotas {
 		h := &all[i]
 		c := x.Cost(v.route, cost)
@@ -173,15 +173,16 @@ func (q *quotas) settle(ctx context.Context, key keys.Account, s *set, v *reserv
 		}
 		c = costOf(x, c, h.tokens)
 		deltas = append(deltas, c-h.tokens)
-		states = append(states, q.amend(ctx, key, x, h.in.Period, c, c-h.tokens))
+		states = append(states, q.amend(ctx, v.digest, x, h.in.Period, c, c-h.tokens))
 	}
 	return states, deltas
 }
 
 // amend changes what was spent of a period by n tokens: here, if it is the one that
 // runs, else in the ledger.
-func (q *quotas) amend(ctx context.Context, key keys.Account, x *bound, period, cost, n int64) LimitState {
-	_, l, _ := q.take(ctx, key, x, 0) // a look
+func (q *quotas) amend(ctx context.Context, who Digest, x *bound, period, cost, n int64) LimitState {
+	_, l, _ := q.take(ctx, who, x, 0) // a look
+	key := q.t.c.LedgerID(who)
 	l.Cost, l.Allowed, l.Wait = cost, true, 0
 	d := q.drawer(quotaKey{key, x.Name}, false)
 	defer d.mu.Unlock()

@@ -128,7 +128,7 @@ func (t *Taker) settle(ctx context.Context, v *reservation, cost int64, costOf f
 		res.Limits, deltas = nil, nil
 	}
 	if len(quotas) > 0 && res.Settled {
-		states, more := t.quotas.settle(ctx, t.c.Hash(v.digest), s, v, quotas, cost, costOf)
+		states, more := t.quotas.settle(ctx, s, v, quotas, cost, costOf)
 		res.Limits, deltas = append(res.Limits, states...), append(deltas, more...)
 	}
 	res.Binding = bindingOf(res.Limits)

@@ -49,6 +49,9 @@ type Config struct {
 	Evidence *Evidence
 	// Ledger keeps quotas; without one they are counted as in an outage of it.
 	Ledger Ledger
+	// LedgerID names a key in the ledger; nil: as Hash does. A ledger that outlives
+	// Hash's secret needs one of its own.
+	LedgerID func(Digest) keys.Account
 	// LedgerFailed is told why the ledger could not be changed, Reached of each
 	// percentage of a quota (Percents), once over all instances. They must not block.
 	LedgerFailed func(error)
@@ -82,6 +85,9 @@ type scratch struct {
 func NewTaker(c Config) *Taker {
 	if c.Rand == nil {
 		c.Rand = rand.Reader
+	}
+	if c.LedgerID == nil {
+		c.LedgerID = c.Hash
 	}
 	t := &Taker{c: c, home: int(binary.BigEndian.Uint32(c.Instance[:]) >> 1)}
 	t.leases, t.quotas = newLeases(t), newQuotas(t)

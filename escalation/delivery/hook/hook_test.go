@@ -1,7 +1,6 @@
 package hook
 
 import (
-	"fmt"
 	"net/netip"
 	"testing"
 )
@@ -34,7 +33,7 @@ func TestPublicAddresses(t *testing.T) {
 // TestPublishedSignature is the example that the reference libraries of Standard
 // Webhooks test themselves by.
 func TestPublishedSignature(t *testing.T) {
-	keys := Keys([][]byte{[]byte("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")}, func(format string, args ...any) { t.Error(fmt.Sprintf(format, args...)) })
+	keys := Keys([][]byte{[]byte("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")}, func(format string, args ...any) { t.Errorf(format, args...) })
 	got := Sign(keys, "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, []byte(`{"test": 2432232314}`))
 	if want := "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="; got != want {
 		t.Errorf("%s, want %s", got, want)
