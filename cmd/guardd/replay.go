@@ -97,7 +97,7 @@ func (f *replayFlags) ofLog(fs *flag.FlagSet) {
 	fs.StringVar(&f.outcomes, "outcomes", "", "jsonl, csv: `WORD=MEANING,...` where a meaning is success, failure, unknown_account or skip")
 	fs.StringVar(&f.realm, "realm", escalation.DefaultRealm, "`realm` of logins whose line names none")
 	fs.StringVar(&f.flow, "flow", escalation.DefaultFlow, "`flow` of logins whose line names none")
-	fs.BoolVar(&f.detect, "detect", false, "look for attacks in all logins together, too, and list them")
+	fs.BoolVar(&f.detect, "detect", false, "look for attacks in all logins together, too, and list them: what is beyond the usual once a week of the log has said what is usual")
 	fs.BoolVar(&f.json, "json", false, "print JSON")
 	fs.IntVar(&f.top, "top", 10, "`number` of addresses and accounts, or of examples of a kind, to list")
 	fs.BoolVar(&f.quiet, "quiet", false, "no progress on the terminal")

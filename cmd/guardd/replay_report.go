@@ -36,7 +36,7 @@ type replayFigures struct {
 	TopSources         []topSource  `json:"top_sources"`
 	TopAccounts        []topAccount `json:"top_accounts"`
 	// Campaigns are what --detect found; not there without it.
-	Campaigns []replayCampaign `json:"campaigns,omitempty"`
+	Campaigns []replayCampaign `json:"campaigns,omitzero"`
 }
 
 type byAction struct {
@@ -163,8 +163,11 @@ func (p *replayReport) print(out io.Writer) error {
 	if !p.exact {
 		w.note("more than %s addresses or accounts: attempts here may be up to %s too high", thousands(topKeys), thousands(p.Attempts/topKeys+1))
 	}
-	if len(p.Campaigns) > 0 {
+	if p.Campaigns != nil {
 		w.head("Attacks found", int64(len(p.Campaigns)))
+		if len(p.Campaigns) == 0 {
+			w.note("none. What is beyond the usual is found once a week of the log has said what is usual; what one address, one account or one password shows, at once")
+		}
 		for _, c := range p.Campaigns {
 			w.note("%s %s: %s", c.Start.Format("2 Jan 15:04"), c.What, printable(c.Text, 160))
 		}
