@@ -54,6 +54,9 @@ func TestRegionsAdmitTheirShares(t *testing.T) {
 		if let["rate"] != 20*share/100 || let["slots"] != 10*share/100 || let["monthly"] != 50*share/100 {
 			t.Errorf("region %d: %v", i, let)
 		}
+		if logged, rule := p.logged(), "monthly@"+[]string{"eu", "us"}[i]; strings.Count(logged, `"rule":"`+rule+`","percent":80,`) != 1 || strings.Contains(logged, "(hidden)") {
+			t.Errorf("80 %% of %s were not told once, of a key that can be found", rule)
+		}
 		if !strings.Contains(p.logged(), `"rule":"generous","regions":"eu=60%,us=50%","in_all":"110%","capacity":20,"capacity_in_all":22`) {
 			t.Error("nothing was said of what the regions admit in all")
 		}

@@ -132,6 +132,9 @@ func TestARefundWithoutALedgerIsOfTheShare(t *testing.T) {
 	if d := ask(t, x, plans.Request{Cost: 40}); !d.Allowed {
 		t.Errorf("what was given back cannot be had: %+v", d)
 	}
+	if d := ask(t, x, plans.Request{Cost: 1}); d.Allowed {
+		t.Errorf("what was given back can be had twice: %+v", d)
+	}
 	gone = false
 	x.TidyQuotas(context.Background())
 	if u := o.usage(november); u.Drawn != 60 {
