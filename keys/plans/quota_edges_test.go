@@ -54,10 +54,15 @@ func TestARefusalByAQuotaTakesOfNoRate(t *testing.T) {
 	}
 }
 
-// TestAQuotaOfRequestsIsSettledAsOne, whatever they cost in the end.
+// TestAQuotaOfRequestsIsSettledAsOne, whatever they cost in the end, and whatever a
+// request costs by then.
 func TestAQuotaOfRequestsIsSettledAsOne(t *testing.T) {
-	o := newOffice(quota(100, func(r *plans.Rule) { r.Counts = plans.CountsRequests }), 1)
+	requests := func(each int64) *plans.Definition {
+		return quota(100, func(r *plans.Rule) { r.Counts, r.Routes = plans.CountsRequests, map[string]int64{"*": each} })
+	}
+	o := newOffice(requests(1), 1)
 	d := ask(t, o.all[0], plans.Request{Cost: 20, Reserve: true})
+	o.define(requests(7))
 	if s, err := o.all[0].Settle(context.Background(), d.Reservation, 50); err != nil || !s.Settled {
 		t.Errorf("%+v, %v", s, err)
 	}
