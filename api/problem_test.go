@@ -117,7 +117,7 @@ func TestEveryReasonIsExplained(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	said := regexp.MustCompile(`(?:faults\.[aA]dd|bad\.add)\("\w+", "(\w+)"\)|Faults\{\{"\w+", "(\w+)"\}\}|Reason: +"(\w+)"|reason\w+ += "(\w+)"|Fault\w+ +Fault = "(\w+)"`)
+	said := regexp.MustCompile(`(?:faults\.[aA]dd|bad\.add)\((?:"\w+"|fmt\.Sprintf\([^)]*\)), "(\w+)"\)|Faults\{\{(?:"\w+"|fmt\.Sprintf\([^)]*\)), "(\w+)"\}\}|Reason: +"(\w+)"|reason\w+ += "(\w+)"|Fault\w+ +Fault = "(\w+)"`)
 	reasons := 0
 	for _, folder := range []string{".", "client", "../escalation", "../escalation/operate", "../keys", "../keys/plans"} {
 		files, err := filepath.Glob(folder + "/*.go")
