@@ -23,7 +23,8 @@ func regional(shares plans.Regions) *plans.Definition {
 			{Name: "whole", Capacity: 10, Refill: "10/1h"},
 		},
 		Plans: []plans.Plan{{Name: "p", Rules: []string{"rate", "quota", "slots"}}},
-		Keys:  []plans.Key{{SHA256: digest("big"), Plan: "p", Overrides: []plans.Override{{Rule: "rate", Capacity: ptr(1000)}, {Rule: "slots", Capacity: ptr(50)}, {Rule: "quota", Capacity: ptr(200)}}}},
+		Keys: []plans.Key{{SHA256: digest("big"), Plan: "p", Overrides: []plans.Override{{Rule: "rate", Capacity: ptr(1000)}, {Rule: "slots", Capacity: ptr(50)}, {Rule: "quota", Capacity: ptr(200)}}},
+			{SHA256: digest("slow"), Plan: "p", Overrides: []plans.Override{{Rule: "rate", Refill: "5/1h"}}}},
 	}
 }
 
@@ -49,6 +50,7 @@ func TestARegionHasItsShare(t *testing.T) {
 	}{
 		{"eu", "k", "rate", 6}, {"us", "k", "rate", 4}, {"eu", "k", "quota", 12}, {"us", "k", "quota", 8},
 		{"eu", "big", "rate", 600}, {"us", "big", "rate", 400}, {"eu", "big", "quota", 120}, {"us", "big", "quota", 80},
+		{"eu", "slow", "rate", 6}, {"us", "slow", "rate", 4}, // the capacity is the rule's, and not shared twice
 		{"eu", "k", "whole", 10}, {"us", "k", "whole", 10},
 	} {
 		x := o.in(t, c.region, regional(euUS))
@@ -173,6 +175,7 @@ func TestBadRegionsAreRefused(t *testing.T) {
 		"a quota less than 1": {rule(plans.Regions{"eu": "9%"}, func(r *plans.Rule) { r.Kind, r.Refill = plans.Quota, "" }), "eu", "rules[0].regions", "less than 1"},
 		"inexact":             {rule(plans.Regions{"eu": "33.33%"}, func(r *plans.Rule) { r.Capacity, r.Refill = 100_000, "99991/24h" }), "eu", "rules[0].regions", "in region eu, 33.33%: of 99991/24h, capacity 100000, leaves the exact range"},
 		"a route":             {rule(plans.Regions{"eu": "50%"}, func(r *plans.Rule) { r.Routes = map[string]int64{"*": 6} }), "eu", "rules[0].regions", "routes[*] costs 6, but capacity is 5"},
+		"a route of a quota":  {rule(plans.Regions{"eu": "50%"}, func(r *plans.Rule) { r.Kind, r.Refill, r.Routes = plans.Quota, "", map[string]int64{"*": 6} }), "eu", "rules[0].regions", "routes[*] costs 6, but capacity is 5"},
 		"shards":              {rule(plans.Regions{"eu": "50.5%"}, func(r *plans.Rule) { r.Capacity, r.Shards = 200, ptr(2) }), "eu", "rules[0].regions", "multiple of the 2 shards"},
 		"a key's own":         {own(1, ""), "eu", "keys[0].overrides[0].capacity", "in region eu, 60%: of 1 is less than 1"},
 	}
