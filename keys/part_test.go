@@ -25,6 +25,7 @@ func TestPart(t *testing.T) {
 		{3, 1, 3333, 10_000, time.Hour, keys.Limit{}, keys.ErrCapacity},
 		{3, 1, 3334, 10_000, time.Hour, keys.Limit{Capacity: 1, Count: 1667, Period: 5000 * 3600 * keys.Second}, nil},
 		{100_000, 100_000, 3333, 10_000, 24 * time.Hour, keys.Limit{Capacity: 33_330, Count: 1111, Period: 2880 * keys.Second}, nil},
+		{10, 5, 1, 5, 7 * time.Microsecond, keys.Limit{Capacity: 2, Count: 1, Period: 7}, nil},
 		{100_000, 99_991, 3333, 10_000, 24 * time.Hour, keys.Limit{}, keys.ErrInexact},
 	} {
 		l, err := keys.NewLimit(c.capacity, c.count, c.per)
@@ -34,6 +35,14 @@ func TestPart(t *testing.T) {
 		if got, err := l.Part(c.parts, c.whole); got != c.want || !errors.Is(err, c.err) {
 			t.Errorf("%d/%d of %s: %+v, %v, want %+v, %v", c.parts, c.whole, l, got, err, c.want, c.err)
 		}
+	}
+}
+
+// Of a product that no 64 bits hold the low ones may look like a period.
+func TestPartThatOverflows(t *testing.T) {
+	l := keys.Limit{Capacity: 3, Count: 1, Period: 1<<51 + 1}
+	if got, err := l.Part(8191, 8192); !errors.Is(err, keys.ErrInexact) {
+		t.Errorf("%+v, %v", got, err)
 	}
 }
 
