@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"time"
+	_ "time/tzdata" // a container may have no zones, and a quota's would be refused there
 
 	"github.com/guardd/guardd/aggregate"
 	"github.com/guardd/guardd/escalation"
