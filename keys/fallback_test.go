@@ -334,6 +334,8 @@ func TestOnErrorSaysEachOfItsWordsAndNoOther(t *testing.T) {
 	_ = o.Settle(t.Context(), &keys.Settlement{Rules: simple(t), Keys: []string{"r"}, Took: make([]keys.TookMany, 1), Costs: []int64{1},
 		MarkKey: "settled", Expires: keys.MaxExact / 2}, new(keys.Settled))
 	_ = o.Lease(t.Context(), &keys.LeaseAsk{Rules: simple(t), Key: "bucket", Want: 1}, new(keys.Leased))
+	_ = o.Acquire(t.Context(), &keys.SlotAsk{Keys: []string{"slots"}, Caps: []int64{1}, Lives: []int64{keys.Second}, TTL: keys.Second, ID: [16]byte{1}}, new(keys.SlotAnswer))
+	_, _, _ = o.Release(t.Context(), &keys.SlotReturn{Keys: []string{"slots"}, ID: [16]byte{1}})
 	if !slices.Equal(o.errs, keys.Operations) {
 		t.Errorf("it was told of %q, not %q", o.errs, keys.Operations)
 	}
