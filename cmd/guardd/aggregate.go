@@ -64,14 +64,14 @@ func (s *server) openAggregator() error {
 	}
 	if !s.config.Aggregate {
 		s.metrics.watchAggregator(nil, s.realms)
-		s.metrics.watchDetection(nil, s.realms, s.desk.InForce, s.moments.Told)
+		s.metrics.watchDetection(nil, s.realms, s.desk.InForce, s.toldMoments)
 		return nil
 	}
 	a := aggregate.NewAggregator(aggregate.AggregatorConfig{Bus: s.bus, Group: s.config.Kafka.Group, Store: s.keeper, Shards: s.shards,
 		Recents: s.recents, Watch: s.detection(), Provider: providers, Now: s.guard.Now, Failed: s.aggregatorFailed})
 	s.aggregator = a
 	s.metrics.watchAggregator(a.Stats, s.realms)
-	s.metrics.watchDetection(a.Stats, s.realms, s.desk.InForce, s.moments.Told)
+	s.metrics.watchDetection(a.Stats, s.realms, s.desk.InForce, s.toldMoments)
 	s.background(func(ctx context.Context) {
 		for ctx.Err() == nil {
 			if err := a.Run(ctx); err != nil {

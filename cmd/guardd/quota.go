@@ -72,7 +72,8 @@ func (s *server) publishQuotas(ctx context.Context) {
 		case f := <-s.quotaFindings:
 			b, err := f.AppendTo(nil)
 			for err == nil {
-				if err = s.bus.Publish(ctx, aggregate.TopicFindings, []aggregate.Message{{Key: f.Realm, Value: b}}); err == nil || ctx.Err() != nil {
+				if err = s.bus.Publish(ctx, aggregate.TopicFindings, []aggregate.Message{{Key: f.Realm, Value: b}}); err == nil {
+					s.quotasTold.Add(1)
 					break
 				}
 				if s.ledgerLogged.due() {
@@ -87,6 +88,15 @@ func (s *server) publishQuotas(ctx context.Context) {
 			}
 		}
 	}
+}
+
+// toldMoments counts the findings of a moment that this instance has published.
+func (s *server) toldMoments(realm, what string) uint64 {
+	n := s.moments.Told(realm, what)
+	if what == aggregate.QuotaReached && realm == escalation.DefaultRealm {
+		n += s.quotasTold.Load()
+	}
+	return n
 }
 
 // forgetUsage deletes, now and then, what was drawn in periods that are long over.

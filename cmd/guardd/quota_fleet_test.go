@@ -133,6 +133,9 @@ func TestAQuotaThatIsReachedIsPublished(t *testing.T) {
 	}
 	stop()
 	<-done
+	if n := s.quotasTold.Load(); n != 2 {
+		t.Errorf("%d are counted", n)
+	}
 	f := bus.all[0]
 	if f.What != aggregate.QuotaReached || f.State != aggregate.FindingOnce || !strings.HasPrefix(f.Reason, "80 % of quota monthly: 812 of 1000 tokens, until 2026-12-01") || f.ID == bus.all[1].ID || f.Groups[0].Key != "acme" {
 		t.Errorf("%+v", f)

@@ -96,6 +96,7 @@ type server struct {
 	bus aggregate.Bus
 	// quotaFindings wait to be published.
 	quotaFindings chan aggregate.Finding
+	quotasTold    atomic.Uint64
 	// moments publishes what operators do and how the posture changes.
 	moments *moments.Teller
 	// keeper keeps what is learned of many attempts, recents the last of them.

@@ -264,5 +264,5 @@ func TestEveryKindOfFindingIsInAnAlert(t *testing.T) {
 }
 
 // quietly are kinds of findings that follow of what somebody did, or that another
-// alert tells of.
-const quietly = "|operator_action|posture_change|"
+// alert tells of; a quota that is used is between a customer and who bills him.
+const quietly = "|operator_action|posture_change|quota_reached|"
