@@ -43,8 +43,8 @@ func TestTheReadmeSaysWhatWasMeasured(t *testing.T) {
 	}
 }
 
-// missed are targets that are missed, which the README says: of nine sales one is taken
-// for an attack, and too many are asked then.
+// missed are targets that are missed, which the README says: sales are taken for
+// attacks by event, and too many are asked then.
 var missed = map[string]bool{"flash-crowd": true}
 
 // TestWhatWasMeasuredIsGoodEnough holds the measurements to what they are for.
