@@ -187,10 +187,12 @@ func TestSyslogBeginsAgainAfterAServerWasAway(t *testing.T) {
 	if n, err := s.Deliver(t.Context(), all[1:]); n != 0 || err == nil {
 		t.Errorf("%d are taken by nobody, %v", n, err)
 	}
-	l, err := net.Listen("tcp", addr)
-	if err != nil {
-		t.Skip("somebody else has the port: ", err)
-	}
+	var l net.Listener
+	await(t, "the port "+addr+" again", func() (free bool) {
+		var err error
+		l, err = net.Listen("tcp", addr)
+		return err == nil
+	})
 	again := &server{Listener: l}
 	done := make(chan struct{})
 	go func() {
