@@ -22,13 +22,13 @@ into() {
 
 # shellcheck disable=SC2046 # scenarios are words
 measure() {
-	into stuffing --seed 3001 --scenario stuffing-8000x4 --timeline
-	into stuffing-static --seed 3001 --scenario stuffing-8000x4 --timeline --static
-	into attacks --seed 3001 $(of $attacks)
-	into cases --seed 3001 $(of $cases)
-	into static --seed 3001 --static $(of $attacks)
-	into solvers --seed 3001 --solvers 1 $(of stuffing-8000x4 $attacks)
-	into figures --seed 3001 --scenario hammer --attacks 40 --events 40
+	into stuffing --seed 4001 --scenario stuffing-8000x4 --timeline
+	into stuffing-static --seed 4001 --scenario stuffing-8000x4 --timeline --static
+	into attacks --seed 4001 $(of $attacks)
+	into cases --seed 4001 $(of $cases)
+	into static --seed 4001 --static $(of $attacks)
+	into solvers --seed 4001 --solvers 1 $(of stuffing-8000x4 $attacks)
+	into figures --seed 4001 --scenario hammer --attacks 40 --events 40
 	into tuned --seed 1 $(of stuffing-8000x4 low-and-slow spray-common-password)
 }
 measure

@@ -16,6 +16,7 @@ type Bins struct {
 	fate              random // what happens
 	theirs            random // the attacker's, so that the rest stays as it is without one
 	level, odds, scan drift
+	failing           failing
 	spans             []Span
 	attack            *Attack
 	from, to          int64
@@ -59,6 +60,7 @@ func (g *Bins) Next() detect.Bin {
 	g.honest(&b, g.perBin*curve(g.at)*level*m.logins, odds*m.odds, m)
 	g.moved(&b, m.office, odds, NewDevices)
 	g.moved(&b, m.carrier, odds, 1-CarrierKnown)
+	g.strangers(&b)
 	g.fails(g.r, &b, g.r.scattered(g.perBin*Scan*scan), &scanMix)
 	b.Count[detect.Repeat] += g.r.scattered(g.perBin * Active * StaleApps * 24 * 60 / StaleEvery * m.stale)
 	g.attacked(&b)
@@ -134,16 +136,18 @@ func (g *Bins) honest(b *detect.Bin, attempts, odds float64, m moment) {
 		b.Count[detect.Unsolved] += strangers
 		b.Solved += g.r.of(strangers, Solves)
 	}
-	failed := g.r.scattered(attempts * HonestFails * odds)
-	again := g.r.of(failed, Repeats)
-	b.Count[detect.Repeat] += again
-	strange := g.r.of(failed-again, m.cold)
-	b.Count[detect.Warm] += failed - again - strange
-	mix := honestMix
+	d := doingOf(m.newDevices, m.cold)
+	fresh := HonestNewNetwork
 	if m.quietNetwork {
-		mix.NewNetwork = 0
+		fresh = 0
 	}
-	g.fails(g.r, b, strange, &mix)
+	g.failing.begin(g.r, strangers, d.stranger*odds, fresh)
+	// Whoever else fails, at their own place, or says the same again.
+	elsewhere := 1 - m.cold*(1-Repeats)
+	failed := g.r.scattered(attempts * HonestFails * odds * elsewhere)
+	again := g.r.of(failed, Repeats/elsewhere)
+	b.Count[detect.Repeat] += again
+	b.Count[detect.Warm] += failed - again
 }
 
 // moved counts people at addresses where nobody has signed in before: whoever
@@ -154,8 +158,25 @@ func (g *Bins) moved(b *detect.Bin, attempts, odds, strangers float64) {
 	}
 }
 
-// fails counts n cold failures.
+// strangers counts the failures of those who are failing.
+func (g *Bins) strangers(b *detect.Bin) {
+	f := g.failing.next()
+	g.cold(g.r, b, f.n, &honestMix)
+	b.NewNetwork += f.fresh
+	for i, n := range f.ua {
+		b.UA[i] += n
+	}
+}
+
+// fails counts n cold failures that have nothing to do with one another.
 func (g *Bins) fails(r random, b *detect.Bin, n int, mix *Mix) {
+	g.cold(r, b, n, mix)
+	b.NewNetwork += r.of(n, mix.NewNetwork)
+	agents(r, b, n, mix)
+}
+
+// cold counts n cold failures, but not where they come from.
+func (g *Bins) cold(r random, b *detect.Bin, n int, mix *Mix) {
 	if g.Challenged { // most are refused before a password is compared
 		refused := r.of(n, 0.9)
 		b.Count[detect.Unsolved] += refused
@@ -169,9 +190,7 @@ func (g *Bins) fails(r random, b *detect.Bin, n int, mix *Mix) {
 		b.Unknown += r.of(n, mix.Unknown)
 		b.NewAccount += r.of(n, mix.NewAccount)
 	}
-	b.NewNetwork += r.of(n, mix.NewNetwork)
 	b.Breached += r.of(n, mix.Breached)
-	agents(r, b, n, mix)
 }
 
 // agents deals n failures to the classes of user agent, in the order of

@@ -5,17 +5,25 @@ import (
 	"math"
 )
 
-// Honest people at one moment, as Events makes them. Their chances follow from
-// the parameters, so that both levels come to the same.
-var (
-	// strangersIn is the share of sign-ins by strangers.
-	strangersIn = NewDevices * NewPlaces
-	// failOdds is failures a sign-in.
-	failOdds = HonestFails / (1 - HonestFails)
-	// failStranger and failOther are the chances that one attempt fails.
-	failStranger = chance(failOdds * ColdFails * (1 - Repeats) / strangersIn)
-	failOther    = chance(failOdds * (1 - ColdFails*(1-Repeats)) / (1 - strangersIn))
-)
+// failOdds is failures a sign-in.
+const failOdds = HonestFails / (1 - HonestFails)
+
+// doing is a moment's honest people: who comes, and how they do. Their chances
+// follow from the parameters, so that both levels come to the same.
+type doing struct {
+	logins     float64 // sign-ins, of what is usual
+	newDevices float64 // share of them
+	stranger   float64 // failures a stranger's sign-in, without repeats
+	other      float64 // and anybody else's
+}
+
+// doingOf is what newDevices of sign-ins, and cold of failures, come to; there
+// are as many failures a sign-in whoever comes.
+func doingOf(newDevices, cold float64) doing {
+	strangers := newDevices * NewPlaces
+	const odds = failOdds * (1 - Repeats)
+	return doing{logins: 1, newDevices: newDevices, stranger: odds * cold / strangers, other: odds * (1 - cold) / (1 - strangers)}
+}
 
 // persistStranger and persistOther are the shares of failures after which the
 // same person tries again until they are in; the rest give up. The first is
@@ -28,7 +36,14 @@ const (
 	tries = 8
 )
 
+// soon and late are the seconds from a failure to the same person's next try.
+const soon, late = 5, 25
+
 func chance(odds float64) float64 { return odds / (1 + odds) }
+
+// firstFresh is the chance that a stranger's network is new, such that share of
+// all failures are from one: the second of a session no longer is.
+func firstFresh(share, odds float64) float64 { return min(1, share*odds/chance(odds)) }
 
 // crowd makes honest people's logins of a time.
 type crowd struct {
@@ -47,48 +62,48 @@ func newCrowd(perDay float64, seed int64, p *people, spans []Span) *crowd {
 }
 
 // moment is what the cases make of a time.
-func (c *crowd) moment(at int64) (logins, odds, newDevices float64) {
-	logins, odds, newDevices = 1, 1, NewDevices
+func (c *crowd) moment(at int64) doing {
+	d, logins, odds := doingOf(NewDevices, ColdFails), 1.0, 1.0
 	for i := range c.spans {
 		s := &c.spans[i]
 		switch {
 		case !s.on(at):
 		case s.Case == FlashCrowd:
-			logins, newDevices = logins*s.Factor, FlashNewDevices
-			// Who comes rarely fails more often.
-			odds *= FlashColdFails / ColdFails
+			d, logins = doingOf(FlashNewDevices, FlashColdFails), logins*s.Factor
 		case s.Case == ResetDay:
 			odds *= s.Factor
 		}
 	}
-	return logins, odds, newDevices
+	d.logins = logins
+	d.stranger *= odds
+	d.other *= odds
+	return d
 }
 
 // fill adds the logins that begin from from to to, ten seconds at a time.
 func (c *crowd) fill(q *queue, from, to int64) {
 	const step = 10 * second
 	for at := from; at < to; at += step {
-		logins, odds, devices := c.moment(at)
+		d := c.moment(at)
 		level, wander := c.level.next(c.r), c.odds.next(c.r)
 		// Sign-ins, and with them their failures.
-		mean := c.perMin / 6 * (1 - HonestFails) * curve(at) * level * logins
+		mean := c.perMin / 6 * (1 - HonestFails) * curve(at) * level * d.logins
 		for range c.r.scattered(mean) {
-			c.session(q, at+int64(c.r.Float64()*step), odds*wander, devices)
+			c.session(q, at+int64(c.r.Float64()*step), d, wander)
 		}
 	}
 }
 
 // session is one person's attempts until they are in, or give up.
-func (c *crowd) session(q *queue, at int64, odds, devices float64) {
+func (c *crowd) session(q *queue, at int64, d doing, wander float64) {
 	who := c.people.any()
 	l := login{account: who.name(), agent: agent(c.r, HonestUA), who: who, ip: who.home(c.people.offices())}
-	fail, persist := failOther, persistOther
-	if c.r.Float64() < devices {
+	odds, persist := d.other, persistOther
+	if c.r.Float64() < d.newDevices {
 		if c.r.Float64() < NewPlaces {
 			l.stranger = true
-			// A session's second failure is of a network that is no longer new.
-			l.ip = elsewhere(c.r, c.people.n, HonestNewNetwork/HonestNewAccount)
-			fail, persist = failStranger, persistStranger
+			odds, persist = d.stranger, persistStranger
+			l.ip = elsewhere(c.r, c.people.n, firstFresh(HonestNewNetwork, d.stranger))
 		}
 	} else {
 		l.device = true
@@ -97,28 +112,21 @@ func (c *crowd) session(q *queue, at int64, odds, devices float64) {
 		}
 	}
 	l.at = at
-	c.attempts(q, l, chance(fail/(1-fail)*odds), persist)
+	c.attempts(q, l, chance(odds*wander), persist)
 }
 
 // attempts adds a sign-in and the failures before it, some of which are those
-// of others like them, who give up.
+// of others like them, who give up. What was wrong is said again by some.
 func (c *crowd) attempts(q *queue, l login, fail, persist float64) {
-	said := wrong(c.r)
 	for range tries {
 		if c.r.Float64() >= fail {
 			break
 		}
 		bad := l
-		bad.breached = c.r.Float64() < HonestBreached
-		if c.r.Float64() < persist {
-			if c.r.Float64() >= Repeats {
-				said = wrong(c.r)
-			}
-			bad.password = said
-			l.at += int64(c.r.between(5, 25) * second)
-		} else {
+		bad.password, bad.breached = wrong(c.r), c.r.Float64() < HonestBreached
+		if c.r.Float64() >= persist {
 			bad.who = c.people.any()
-			bad.account, bad.password = bad.who.name(), wrong(c.r)
+			bad.account = bad.who.name()
 			if !l.stranger {
 				bad.ip = bad.who.home(c.people.offices())
 			} else if c.r.Float64() < HonestUnknown/(1-persist) {
@@ -126,10 +134,18 @@ func (c *crowd) attempts(q *queue, l login, fail, persist float64) {
 			}
 		}
 		q.add(&bad)
+		for l.at += c.pause(); c.r.Float64() < Repeats; l.at += c.pause() {
+			again := bad
+			again.at = l.at
+			q.add(&again)
+		}
 	}
 	l.password, l.right = l.who.password(), true
 	q.add(&l)
 }
+
+// pause is until the next try.
+func (c *crowd) pause() int64 { return int64(c.r.between(soon, late) * second) }
 
 // background adds the scan's guesses.
 func background(q *queue, r random, p *people, perDay float64, from, to int64) {

@@ -32,11 +32,11 @@ func comeIn(q *queue, r random, p *people, s Span, n int, from []netip.Addr, kno
 		if l.device = r.Float64() < known; !l.device {
 			l.stranger = true
 		}
-		if r.Float64() < failOdds/(1+failOdds) {
+		if r.Float64() < chance(failOdds) {
 			bad := l
 			bad.password, bad.right = wrong(r), false
 			q.add(&bad)
-			l.at += int64(r.between(5, 25) * second)
+			l.at += int64(r.between(soon, late) * second)
 		}
 		q.add(&l)
 	}

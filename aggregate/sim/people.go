@@ -79,14 +79,17 @@ func newAddress(r random) netip.Addr {
 }
 
 // agent draws a user agent of that mix, as a text that escalation.UAClass knows.
-func agent(r random, mix map[string]float64) string {
+func agent(r random, mix map[string]float64) string { return agentTexts[classes[pick(r, mix)]] }
+
+// pick draws the place of a class of user agent.
+func pick(r random, mix map[string]float64) int {
 	x := r.Float64()
-	for _, c := range classes {
+	for i, c := range classes {
 		if x -= mix[c]; x < 0 {
-			return agentTexts[c]
+			return i
 		}
 	}
-	return agentTexts["other"]
+	return len(classes) - 1
 }
 
 // agentTexts are texts of each class.

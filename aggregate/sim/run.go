@@ -190,7 +190,7 @@ func (w *world) do(ctx context.Context, l *login) error {
 // asked is what l's maker does when refused; nil: gives up.
 func (w *world) asked(ctx context.Context, l *login, a *escalation.Attempt, v *escalation.Verdict) (*escalation.Verdict, error) {
 	switch {
-	case v.Action == escalation.ActionDeny || l.app || v.Challenge == nil:
+	case v.Action == escalation.ActionDeny || l.app || l.scan || v.Challenge == nil:
 		return nil, nil
 	case l.attack || l.own:
 		return w.attackerAsked(ctx, l, a, v)

@@ -16,7 +16,7 @@ import (
 // tuned last, and count as neither.
 const (
 	Tuned     = 1000
-	Reporting = 3000
+	Reporting = 4000
 )
 
 // Scenario is an attack, or something that looks like one, by its name.
