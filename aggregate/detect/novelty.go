@@ -16,7 +16,10 @@ func NewNovelty(seed uint64) *Novelty {
 // networks are those that anybody came from.
 func (n *Novelty) Mark(s *Sight) {
 	s.NewNetwork = !n.networks.add(s.At, n.hash.prefix(s.Wide))
-	if s.Class == Cold {
-		s.NewAccount = !n.accounts.add(s.At, n.hash.text(s.Account))
+	if s.Class.Failed() {
+		// Who is refused has tried the account, too: else all that were refused for a
+		// sprayed password would look new once it is midnight and the tag another.
+		before := n.accounts.add(s.At, n.hash.text(s.Account))
+		s.NewAccount = s.Class == Cold && !before
 	}
 }
