@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"net/netip"
 	"slices"
+	"strings"
 )
 
 // Accounts finds what is done to one account: guessed at over days from here
@@ -167,7 +168,7 @@ func (a *Accounts) keep(s *Sight) *guessed {
 		g.days[g.last%accountDays] = uint16(len(a.ladder))
 	}
 	if len(a.at) >= accountsKept {
-		for _, k := range least(a.at, func(g *guessed) int64 { _, n := g.sum(); return int64(n) }) {
+		for _, k := range least(a.at, func(g *guessed) int64 { _, n := g.sum(); return int64(n) }, strings.Compare) {
 			delete(a.at, k)
 		}
 	}

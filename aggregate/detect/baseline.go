@@ -4,7 +4,7 @@ package detect
 // how long it takes until what was learnt may have consequences.
 const (
 	priorOdds = 0.3
-	learning  = 7.0 // days
+	learning  = 7 * 24 // hours
 )
 
 // Baseline is what is normal at a realm: an expectation for everything that is
@@ -13,7 +13,7 @@ type Baseline struct {
 	h       history
 	fits    [ys]affine
 	success [hoursOfWeek]float64 // mean successes a bin
-	hours   int64
+	hours   int64                // that were seen
 	scratch []float64
 }
 
@@ -24,8 +24,9 @@ func newBaseline() *Baseline {
 	return b
 }
 
-// Learning reports whether too little was seen for anything but alerts.
-func (b *Baseline) Learning() bool { return b.h.age() < learning }
+// Learning reports whether too little was seen for anything but alerts. What
+// counts are hours that were seen: the first login may have been a test of weeks ago.
+func (b *Baseline) Learning() bool { return b.hours < learning }
 
 // learn takes a bin; only calm ones teach.
 func (b *Baseline) learn(bin *Bin, calm bool) {

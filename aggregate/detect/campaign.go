@@ -27,6 +27,10 @@ type Campaign struct {
 	Groups   []Group // what most of it has in common
 	Sample   []string
 	Done     []Action
+
+	// counted: what happened up to then was counted by a predecessor, and is not
+	// counted again when it is read again.
+	counted int64
 }
 
 // Action is one thing that was done about a campaign.
@@ -58,11 +62,12 @@ const (
 type Campaigns struct {
 	open    map[string]*Campaign // by what and whom
 	changed map[string]*Campaign // since taken
+	closed  map[string]int64     // last signs of those that have ended
 }
 
 // NewCampaigns has none.
 func NewCampaigns() *Campaigns {
-	return &Campaigns{map[string]*Campaign{}, map[string]*Campaign{}}
+	return &Campaigns{map[string]*Campaign{}, map[string]*Campaign{}, map[string]int64{}}
 }
 
 // of returns the campaign of what against whom, which begins if there is none.
@@ -73,12 +78,17 @@ func (c *Campaigns) of(what, whom string, start, at int64) *Campaign {
 		if len(c.open) >= campaignsOpen {
 			c.closeOldest()
 		}
+		// What began before the last one of its kind had ended was told with that: who
+		// comes back is another, with an id of its own.
+		if end, ok := c.closed[key]; ok && start <= end {
+			start = at
+		}
 		// The same when it is found again by a successor.
 		id := what + "-" + strconv.FormatUint(hasher{}.pair(whom, strconv.FormatInt(start, 10)), 36)
 		k = &Campaign{ID: id, What: what, Start: start}
 		c.open[key] = k
 	}
-	k.Last = at
+	k.Last = max(k.Last, at)
 	c.changed[k.ID] = k
 	return k
 }
@@ -105,12 +115,12 @@ func (c *Campaigns) find(f *Found) *Campaign {
 // spray books an attempt with a sprayed password.
 func (c *Campaigns) spray(x *Sight, p Sprayed) *Campaign {
 	whom := p.Tag
-	if k := c.open[spraying+" "+x.TagBefore]; k != nil && x.TagBefore != "" { // midnight has passed
+	if k := c.open[spraying+" "+x.TagBefore]; k != nil && x.TagBefore != "" && c.open[spraying+" "+whom] == nil { // midnight has passed
 		delete(c.open, spraying+" "+x.TagBefore)
 		c.open[spraying+" "+whom] = k
 	}
 	k := c.of(spraying, whom, x.At, x.At)
-	k.Guesses++
+	k.Guesses += one(x.At > k.counted)
 	k.Accounts = max(k.Accounts, p.Accounts)
 	k.sample(x.Account)
 	k.groups([]Group{{Kind: GroupTag, Key: p.Tag, Account: x.Account}})
@@ -158,10 +168,16 @@ func (c *Campaigns) close(key string, at int64) {
 	k.End = at
 	c.changed[k.ID] = k
 	delete(c.open, key)
+	if len(c.closed) >= campaignsOpen {
+		for _, old := range least(c.closed, func(end int64) int64 { return end }, strings.Compare) {
+			delete(c.closed, old)
+		}
+	}
+	c.closed[key] = at
 }
 
 func (c *Campaigns) closeOldest() {
-	for _, key := range least(c.open, func(k *Campaign) int64 { return k.Last }) {
+	for _, key := range least(c.open, func(k *Campaign) int64 { return k.Last }, strings.Compare) {
 		c.close(key, c.open[key].Last)
 	}
 }

@@ -158,6 +158,13 @@ func (c *Control) lower(r *Reading) {
 	c.stepped = true
 }
 
+// lapse lets go of a level that nobody has renewed.
+func (c *Control) lapse(at int64) {
+	if c.level > Calm {
+		c.level, c.left, c.stepped = Calm, at, true
+	}
+}
+
 func (c *Control) reason(r *Reading, takeovers int) string {
 	if c.level == Calm {
 		return ""

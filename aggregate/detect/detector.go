@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"strconv"
+	"strings"
 )
 
 // Detector is everything that watches one realm. Show it each Sight as it
@@ -22,14 +23,22 @@ type Detector struct {
 	tags        map[string]int64
 	takeovers   dayCount
 	sized       int64
+	last        int64 // end of the last bin
 }
 
-// Suspects last so long after the last sign, and are few: a record each.
+// Suspects last so long after the last sign, and are few: each is a record that is
+// written again and again. Those with the oldest sign make room for others, or who
+// keeps as many alive as there is room for would have what he does next overlooked.
 const (
 	suspectFor   = 15 * minute
 	suspectsMost = 256
+	tagFor       = day
+	tagsMost     = 1024
 	// sizeEvery is how often the global tier is sized anew.
 	sizeEvery = 5 * minute
+	// lapse is how long without a bin a level is not in force any more: what was set
+	// of it has lapsed by itself, and to go on would be to set it anew.
+	lapse = 15 * minute
 )
 
 // New has seen nothing. seed is a secret of the process: visitors choose what is
@@ -59,7 +68,7 @@ func (d *Detector) See(s *Sight) {
 		if d.tags[p.Tag] == 0 {
 			k.did(s.At, "password suspect")
 		}
-		d.tags[p.Tag] = s.At + day
+		d.suspectTag(p.Tag, s.At)
 	}
 	if s.Class == Success && s.Stranger && d.suspicious(s) {
 		d.takeovers.add(s.At)
@@ -73,12 +82,24 @@ func (d *Detector) suspicious(s *Sight) bool {
 
 func (d *Detector) suspect(p netip.Prefix, at int64, k *Campaign) {
 	if _, known := d.suspects[p]; !known {
-		if len(d.suspects) >= suspectsMost {
-			return // what so many have in common is the global tier's business
-		}
 		k.did(at, "suspect "+p.String())
 	}
-	d.suspects[p] = at + suspectFor
+	suspectUntil(d.suspects, p, at+suspectFor, suspectsMost, netip.Prefix.Compare)
+}
+
+func (d *Detector) suspectTag(tag string, at int64) {
+	suspectUntil(d.tags, tag, at+tagFor, tagsMost, strings.Compare)
+}
+
+// suspectUntil keeps the later of two ends: signs that come late shorten nothing.
+func suspectUntil[K comparable](list map[K]int64, k K, until int64, most int, compare func(a, b K) int) {
+	was, known := list[k]
+	if !known && len(list) >= most {
+		for _, oldest := range least(list, func(until int64) int64 { return until }, compare) {
+			delete(list, oldest)
+		}
+	}
+	list[k] = max(was, until)
 }
 
 // Result is what a bin led to.
@@ -100,6 +121,10 @@ func (d *Detector) Step(b *Bin) Result {
 	acting := d.Control.Level() > Calm || len(d.suspects) > 0
 	r := Result{Reading: d.Watch.Step(b, acting)}
 	at := r.Reading.At
+	if d.last > 0 && at-d.last > lapse {
+		d.Control.lapse(at)
+	}
+	d.last = at
 	d.expire(at)
 
 	scoped := false
@@ -133,7 +158,7 @@ func (d *Detector) attribute(r *Reading) bool {
 	}
 	for _, g := range few {
 		if g.Kind == GroupTag {
-			d.tags[g.Key] = r.At + day
+			d.suspectTag(g.Key, r.At)
 		}
 	}
 	return true
@@ -152,7 +177,9 @@ func (d *Detector) book(r *Result, scoped bool) {
 	}
 	if attack {
 		k = d.Campaigns.of(distributed, "", r.Reading.At, r.Reading.At)
-		k.Guesses += int(max(0, r.Reading.Excess) * Width / minute)
+		if r.Reading.At > k.counted {
+			k.Guesses += int(max(0, r.Reading.Excess) * Width / minute)
+		}
 		k.Peak = max(k.Peak, r.Reading.Excess)
 		if k.Reason = r.Reason; k.Reason == "" {
 			k.Reason = why(&r.Reading, 0)

@@ -46,22 +46,19 @@ type history struct {
 	ring [remembered]hourly
 	open hourly // sums
 	bins int
-	all  int   // bins of the open hour, calm or not
-	from int64 // the first hour ever seen
+	last int64 // the latest hour
 }
 
-// add takes a bin. turned says that an hour ended.
+// add takes a bin. turned says that an hour ended; one that a successor is given
+// again does not end once more.
 func (h *history) add(b *Bin, x float64, y *[ys]float64, calm bool) (turned bool) {
 	now := b.Start / hour
-	if h.from == 0 {
-		h.from = now
-	}
 	if now != h.open.hour {
-		turned = h.open.hour != 0
+		turned = h.last != 0 && now > h.last
+		h.last = max(h.last, now)
 		h.close()
-		h.open, h.bins, h.all = hourly{hour: now}, 0, 0
+		h.open, h.bins = hourly{hour: now}, 0
 	}
-	h.all++
 	if calm {
 		h.bins++
 		h.open.x += x
@@ -85,14 +82,6 @@ func (h *history) close() {
 		h.open.y[i] /= n
 	}
 	h.ring[h.open.hour%remembered] = h.open
-}
-
-// age is how many days have been seen.
-func (h *history) age() float64 {
-	if h.from == 0 {
-		return 0
-	}
-	return float64(h.open.hour-h.from) / 24
 }
 
 // at returns the mean bin of an hour within the last four weeks.

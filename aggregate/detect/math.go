@@ -51,18 +51,18 @@ func clamp(v, least, most float64) float64 { return max(least, min(v, most)) }
 const thinning = 8
 
 // least returns the keys of the part of m that weighs least; of equals those
-// that come first, so that the same events always leave the same behind.
-func least[V any](m map[string]V, weight func(V) int64) []string {
+// that come first by compare, so that the same events always leave the same behind.
+func least[K comparable, V any](m map[K]V, weight func(V) int64, compare func(a, b K) int) []K {
 	type entry struct {
-		key    string
+		key    K
 		weight int64
 	}
 	all := make([]entry, 0, len(m))
 	for k, v := range m {
 		all = append(all, entry{k, weight(v)})
 	}
-	slices.SortFunc(all, func(a, b entry) int { return cmp.Or(cmp.Compare(a.weight, b.weight), cmp.Compare(a.key, b.key)) })
-	keys := make([]string, 0, len(all)/thinning+1)
+	slices.SortFunc(all, func(a, b entry) int { return cmp.Or(cmp.Compare(a.weight, b.weight), compare(a.key, b.key)) })
+	keys := make([]K, 0, len(all)/thinning+1)
 	for _, e := range all[:min(len(all), len(all)/thinning+1)] {
 		keys = append(keys, e.key)
 	}

@@ -13,12 +13,11 @@ import (
 // again with the bins that are read again.
 type saved struct {
 	V       int
-	From    int64
-	Last    int64 // the hour that was open; of it nothing is kept
+	Last    int64 // the latest hour; of the one that was open nothing is kept
 	Hours   []savedHour
 	Fits    []savedFit
 	Success []float32
-	Days    int64
+	Days    int64 // hours that were seen
 
 	Drift, Sum, Successes float64
 	Volume                float64
@@ -43,7 +42,7 @@ const savedVersion = 1
 // Save returns what w has learnt, some 100 KiB after four weeks.
 func (w *Watch) Save() []byte {
 	b := w.base
-	s := saved{V: savedVersion, From: b.h.from, Last: b.h.open.hour, Days: b.hours,
+	s := saved{V: savedVersion, Last: b.h.last, Days: b.hours,
 		Drift: w.volume.drift.value, Sum: w.volume.sum.value, Successes: w.volume.successes.value, Volume: w.volume.spread.value}
 	for i := range b.h.ring {
 		if h := &b.h.ring[i]; h.hour != 0 {
@@ -89,7 +88,7 @@ func Load(data []byte) (*Watch, error) {
 		return nil, errors.New("a saved baseline of another shape")
 	}
 	b := w.base
-	b.h.from, b.h.open.hour, b.hours = s.From, s.Last, s.Days
+	b.h.last, b.hours = s.Last, s.Days
 	for _, h := range s.Hours {
 		if len(h.Y) != ys || h.Hour <= 0 {
 			return nil, errors.New("a saved baseline with an hour of another shape")

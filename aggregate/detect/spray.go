@@ -1,6 +1,9 @@
 package detect
 
-import "math"
+import (
+	"math"
+	"strings"
+)
 
 // Spray finds a password that is tried on many accounts: on each once, so that
 // no account and no address ever sees much.
@@ -125,7 +128,7 @@ func (s *Spray) climb(x *Sight) bool {
 // keep makes room for a password: those that were tried least today go.
 func (s *Spray) keep(tag string, h int64) *sprayed {
 	if len(s.tags) >= sprayKept {
-		for _, k := range least(s.tags, func(t *sprayed) int64 { return t.worth(h) }) {
+		for _, k := range least(s.tags, func(t *sprayed) int64 { return t.worth(h) }, strings.Compare) {
 			delete(s.tags, k)
 		}
 	}
@@ -203,7 +206,9 @@ func (c *dayCount) add(at int64) {
 	for ; c.last < h; c.last++ {
 		c.hours[(c.last+1)%24] = 0
 	}
-	c.hours[h%24]++
+	if h > c.last-24 { // what comes later than that is another day's
+		c.hours[h%24]++
+	}
 }
 
 // sum counts the last so many hours, h among them.

@@ -15,6 +15,7 @@ import (
 // that go on. What sketches hold comes again with the events that are read again.
 type keptState struct {
 	V         int
+	At        int64 // end of the last bin
 	Watch     []byte
 	Level     Level
 	Since     int64
@@ -37,7 +38,7 @@ type keptSuspect struct {
 // Save returns all that a successor needs.
 func (d *Detector) Save() []byte {
 	c := &d.Control
-	s := keptState{V: savedVersion, Watch: d.Watch.Save(), Level: c.level, Since: c.since, Sign: c.sign, Hold: c.hold,
+	s := keptState{V: savedVersion, At: d.last, Watch: d.Watch.Save(), Level: c.level, Since: c.since, Sign: c.sign, Hold: c.hold,
 		Left: c.left, Peak: c.peak, Stepped: c.stepped, Confirmed: c.confirmed, Tags: d.tags, Campaigns: d.Campaigns.open}
 	for p, until := range d.suspects {
 		s.Suspects = append(s.Suspects, keptSuspect{p.String(), until})
@@ -72,6 +73,7 @@ func Restore(seed uint64, data []byte) (*Detector, error) {
 		return nil, err
 	}
 	d.Control = Control{level: s.Level, since: s.Since, sign: s.Sign, hold: s.Hold, left: s.Left, peak: sane(s.Peak), stepped: s.Stepped, confirmed: s.Confirmed}
+	d.last = max(s.At, s.Since, s.Sign)
 	for _, k := range s.Suspects {
 		p, err := netip.ParsePrefix(k.Prefix)
 		if err != nil {
@@ -82,6 +84,7 @@ func Restore(seed uint64, data []byte) (*Detector, error) {
 	maps.Copy(d.tags, s.Tags)
 	for key, c := range s.Campaigns {
 		if c != nil && ends[c.What] > 0 {
+			c.counted = c.Last
 			d.Campaigns.open[key] = c
 		}
 	}

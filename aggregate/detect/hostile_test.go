@@ -1,0 +1,188 @@
+package detect
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"strconv"
+	"testing"
+)
+
+// hosts are addresses of a network each.
+func hosts(n int) netip.Prefix {
+	return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(n >> 8), byte(n), 1}), 32)
+}
+
+// TestSuspectsMakeRoomForWhoActsNow: who has as many networks or passwords suspected
+// as there is room for does not have his next one overlooked, and fills no memory.
+func TestSuspectsMakeRoomForWhoActsNow(t *testing.T) {
+	d := New(1)
+	k := d.Campaigns.of(distributed, "", monday, monday)
+	for n := range 2 * suspectsMost {
+		d.suspect(hosts(n), monday+int64(n), k)
+	}
+	for n := range 2 * tagsMost {
+		d.suspectTag(strconv.Itoa(n), monday+int64(n))
+	}
+	bad := from("198.51.100.7")
+	for i := range manyAccounts {
+		d.See(&Sight{At: monday + minute, Class: Cold, Account: strconv.Itoa(i), Source: bad, Wide: wide(bad), Tag: "spring"})
+	}
+	if d.suspects[bad] == 0 || len(d.suspects) > suspectsMost {
+		t.Errorf("the one who acts now is a suspect until %d, of %d", d.suspects[bad], len(d.suspects))
+	}
+	if d.tags["spring"] == 0 || len(d.tags) > tagsMost {
+		t.Errorf("his password is one until %d, of %d", d.tags["spring"], len(d.tags))
+	}
+	for n := range suspectsMost / 2 {
+		if d.suspects[hosts(2*suspectsMost-1-n)] == 0 || d.tags[strconv.Itoa(2*tagsMost-1-n)] == 0 {
+			t.Fatal("one of the latest before him made room, and older ones did not")
+		}
+	}
+}
+
+// TestWhatComesLateShortensNothing: an instance that was cut off tells hours later
+// what it has seen.
+func TestWhatComesLateShortensNothing(t *testing.T) {
+	d := New(1)
+	bad := from("198.51.100.7")
+	for _, at := range []int64{monday + 3*hour, monday} {
+		for i := range 2 * manyAccounts {
+			d.See(&Sight{At: at, Class: Cold, Account: fmt.Sprint(at, i), Source: bad, Wide: wide(bad), Tag: "spring"})
+		}
+	}
+	if got := d.suspects[bad]; got != monday+3*hour+suspectFor {
+		t.Errorf("the network is a suspect for %d s after the last sign", (got-monday-3*hour)/second)
+	}
+	if got := d.tags["spring"]; got != monday+3*hour+tagFor {
+		t.Errorf("the password is a suspect for %d s after the last sign", (got-monday-3*hour)/second)
+	}
+	for _, k := range d.Campaigns.Take() {
+		if k.Last != monday+3*hour {
+			t.Errorf("%s: the last sign was %d s before the last", k.What, (monday+3*hour-k.Last)/second)
+		}
+	}
+	var c dayCount
+	c.add(monday + 30*hour)
+	c.add(monday + 5*hour)
+	if n := c.sum((monday+30*hour)/hour, 24); n != 1 {
+		t.Errorf("%d of one within a day", n)
+	}
+}
+
+// TestWhoComesBackIsAnotherCampaign: each is closed once, under an id of its own,
+// also where he is found by what he did since the morning.
+func TestWhoComesBackIsAnotherCampaign(t *testing.T) {
+	s, c := NewSources(1), NewCampaigns()
+	bad := from("198.51.100.7")
+	at := int64(monday)
+	opened, closed := map[string]int64{}, map[string]int{}
+	for i := range 3 * manyAccounts {
+		if f, ok := s.See(&Sight{At: at, Class: Cold, Account: strconv.Itoa(i), Source: bad, Wide: wide(bad)}); ok {
+			c.find(&f)
+		}
+		if at += second; i == 2*manyAccounts {
+			at += 3 * hour
+		}
+		c.tidy(at)
+		for _, k := range c.Take() {
+			opened[k.ID] = k.Start
+			closed[k.ID] += one(k.End != 0)
+		}
+	}
+	c.tidy(at + 2*hour)
+	for _, k := range c.Take() {
+		closed[k.ID]++
+	}
+	if len(opened) != 2 {
+		t.Errorf("%d campaigns, want 2", len(opened))
+	}
+	for id, n := range closed {
+		if n != 1 {
+			t.Errorf("%s was closed %d times", id, n)
+		}
+	}
+	if start := slices.Max(slices.Collect(maps.Values(opened))); start < monday+3*hour {
+		t.Errorf("the second began %d s after the first", (start-monday)/second)
+	}
+	for n := range 4 * campaignsOpen {
+		c.of(spraying, strconv.Itoa(n), at, at)
+		c.close(spraying+" "+strconv.Itoa(n), at)
+	}
+	if len(c.closed) > campaignsOpen {
+		t.Errorf("%d that have ended are remembered", len(c.closed))
+	}
+}
+
+// TestWhatIsReadAgainIsCountedOnce: a successor is given the last hour again.
+func TestWhatIsReadAgainIsCountedOnce(t *testing.T) {
+	d, at := learnt(t)
+	r := rand.New(rand.NewPCG(1, 1))
+	_, _, at = play(d, r, at, 60, nil)
+	attack := func(_, i int) (Sight, bool) {
+		return Sight{Class: Cold, Account: strconv.Itoa(r.Int()), Source: hosts(r.IntN(1 << 16)), Tag: "spring", Stranger: true}, i < 60
+	}
+	_, _, end := play(d, r, at, 60, attack)
+	want := map[string]int{}
+	for _, k := range d.Campaigns.Open(9) {
+		want[k.What] = k.Guesses
+	}
+	if len(want) != 2 || want[distributed] < 2000 || want[spraying] < 2000 {
+		t.Fatalf("guesses of each campaign: %v", want)
+	}
+	e, err := Restore(2, d.Save())
+	if err != nil {
+		t.Fatal(err)
+	}
+	play(e, r, at-60*Width, 60, nil)
+	play(e, r, at, 60, attack)
+	for _, k := range e.Campaigns.Open(9) {
+		if k.Guesses != want[k.What] {
+			t.Errorf("%s: %d guesses became %d", k.What, want[k.What], k.Guesses)
+		}
+	}
+	play(e, r, end, 6, attack)
+	for _, k := range e.Campaigns.Open(9) {
+		if k.Guesses < want[k.What]+300 {
+			t.Errorf("%s: of another minute nothing is counted", k.What)
+		}
+	}
+}
+
+// TestLearningTakesAWeekOfBins: the first login may have been a test of a month ago,
+// and a successor that crashes every minute is given the same hour again and again.
+func TestLearningTakesAWeekOfBins(t *testing.T) {
+	b := newBaseline()
+	b.learn(&Bin{Start: monday - 30*day}, true)
+	for range 2 * learning {
+		b.learn(&Bin{Start: monday - hour}, true)
+		b.learn(&Bin{Start: monday}, true)
+	}
+	if !b.Learning() {
+		t.Error("two hours were a week")
+	}
+	for h := range int64(learning) {
+		b.learn(&Bin{Start: monday + h*hour}, true)
+	}
+	if b.Learning() {
+		t.Error("a week was none")
+	}
+}
+
+// TestALevelThatHasLapsedIsNotSetAgain by a successor that comes a day later.
+func TestALevelThatHasLapsedIsNotSetAgain(t *testing.T) {
+	for away, want := range map[int64]Level{-hour: Critical, minute: Critical, lapse - Width: Critical, lapse + Width: Calm, 3 * day: Calm} {
+		d := New(1)
+		d.Control = Control{level: Critical, since: monday - hour, sign: monday - minute, hold: holdMost, peak: 77}
+		d.last = monday
+		e, err := Restore(2, d.Save())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r := e.Step(&Bin{Start: monday + away}); r.Level != want {
+			t.Errorf("after %d s without a bin the level is %v, want %v", away/second, r.Level, want)
+		}
+	}
+}
