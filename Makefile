@@ -40,10 +40,11 @@ race: need-go need-cc need-redis need-postgres need-chromium need-npm need-soc #
 fuzz: need-go ## each fuzz target for FUZZTIME (20s)
 	GO=$(GO) scripts/fuzz.sh $(FUZZTIME)
 
-soak: need-go need-redis ## what takes minutes: the random walks with SOAK (20) times the seeds, storms, outages, floods
+soak: need-go need-redis ## what takes minutes: the random walks with SOAK (20) times the seeds, storms, outages, floods, a week of simulated logins
 	GUARDD_SOAK=$(SOAK) $(GO) test -v -count=1 -timeout 0 -run 'Walks' ./keys/...
 	GUARDD_SOAK=$(SOAK) $(GO) test -v -count=1 -timeout 0 -run 'NoLockoutOverHistories' ./escalation
 	GUARDD_SOAK=$(SOAK) $(GO) test -v -count=1 -timeout 0 -run 'NoLeakAtFleetSize|KilledInstances|RollingRestart|FrictionOnly|AFloodOfAccounts' ./cmd/guardd
+	GUARDD_SOAK=$(SOAK) GUARDD_WEEKS=26 $(GO) test -v -count=1 -timeout 0 -run 'BothLevelsAgree|FalseAlarms' ./aggregate/sim
 
 bench: need-go need-redis ## what a decision costs beside its peers, in some 8 minutes (ARGS="--json")
 	cd bench && $(GO) run -mod=mod . $(ARGS)
