@@ -47,3 +47,36 @@ func TestADetectorHasABound(t *testing.T) {
 	}
 	runtime.KeepAlive(d)
 }
+
+// TestTheLargestStateCanBeKept: what is too large to be written would be lost with
+// the process, in the middle of the largest attack.
+func TestTheLargestStateCanBeKept(t *testing.T) {
+	const hash = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+	d := New(1)
+	for i := range campaignsOpen { // a sprayed password has a campaign
+		d.tags[hash[:60]+strconv.Itoa(i)] = monday
+	}
+	for i := range suspectsMost {
+		d.suspects[netip.PrefixFrom(netip.AddrFrom16([16]byte{0x20, 1, 15: byte(i)}), 64)] = monday
+	}
+	for i := range campaignsOpen {
+		k := d.Campaigns.of(FindHammer.String(), hash+" "+strconv.Itoa(i), monday, monday)
+		for j := range samples {
+			k.sample(hash + strconv.Itoa(j))
+		}
+		for j := range 3 * groups {
+			k.groups([]Group{{Kind: GroupTag, Key: hash + strconv.Itoa(j), Minute: 1.23456789, Account: hash}})
+		}
+		for range 2 * actions {
+			k.did(monday, "suspect 2001:db8:1234:5678::/64")
+		}
+	}
+	data := d.Save()
+	t.Logf("%d KiB", len(data)>>10)
+	if len(data) > maxState {
+		t.Errorf("the largest state has %d bytes, %d can be kept", len(data), maxState)
+	}
+	if _, err := Restore(1, data); err != nil {
+		t.Error(err)
+	}
+}

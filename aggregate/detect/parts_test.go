@@ -123,8 +123,8 @@ func TestAffineIsNotTaughtOtherOdds(t *testing.T) {
 
 func TestBaselineLearnsForAWeekFirst(t *testing.T) {
 	b := newBaseline()
-	if !b.Learning() || b.expect(yFailed, monday, 10) != 10*priorOdds {
-		t.Errorf("learning %v, expects %v of 10", b.Learning(), b.expect(yFailed, monday, 10))
+	if !b.Learning() || b.expect(yFailed, monday, 10) != 10*priorOdds || b.expect(yCold, monday, 10) != 10*priorOdds {
+		t.Errorf("learning %v, expects %v and %v of 10", b.Learning(), b.expect(yFailed, monday, 10), b.expect(yCold, monday, 10))
 	}
 	for at := int64(monday); at < monday+7*day+2*hour; at += Width {
 		bin := Bin{Start: at}
@@ -357,6 +357,8 @@ func TestOutageAndSurge(t *testing.T) {
 		{"an attack that drowns the site", Bin{Count: [Classes]int{Success: 10, Warm: 5, Cold: 900}}, false, false},
 		{"a night at noon", Bin{Count: [Classes]int{Success: 5, Warm: 1, Cold: 6}}, false, false},
 		{"a crowd", Bin{Count: [Classes]int{Success: 200, Warm: 40, Cold: 150}}, false, true},
+		{"half a day's people, who fail as ever", Bin{Count: [Classes]int{Success: 15, Warm: 7, Cold: 18}}, false, false},
+		{"everybody mistypes and gets in", Bin{Count: [Classes]int{Success: 35, Warm: 40, Cold: 40}}, false, false},
 		{"an attack in a crowd", Bin{Count: [Classes]int{Success: 200, Warm: 40, Cold: 600}}, false, false},
 	} {
 		o := newOutage()
@@ -390,5 +392,43 @@ func TestOutageHasAnAftermath(t *testing.T) {
 	}
 	if after := until - (monday + 12*hour + 12*Width); after < aftermath || after > 2*aftermath {
 		t.Errorf("the outage lasts %d s after its end", after/second)
+	}
+}
+
+// TestOutageOfASmallSite: one outcome that was not compared, or one failure at home,
+// at a site where next to nothing happens says nothing; nor does a crowd where it is
+// not known how many are usual.
+func TestOutageOfASmallSite(t *testing.T) {
+	small := taught(4, 0.4)
+	noon := int64(monday + 12*hour)
+	for h := range small.success {
+		small.success[h] = 0.3
+	}
+	unwarm := taught(4, 0.4)
+	unwarm.fits[yWarm] = affine{}
+	for _, s := range []struct {
+		name  string
+		base  *Baseline
+		quiet int
+		b     Bin
+	}{
+		{"one not checked", small, 90, Bin{NotChecked: 3}},
+		{"some at home fail", small, 0, Bin{Count: [Classes]int{Warm: 5}}},
+		{"one at home fails", unwarm, 90, Bin{Count: [Classes]int{Warm: 1}}},
+		{"nothing is known", newBaseline(), 0, Bin{Count: [Classes]int{Success: 50}}},
+	} {
+		o := newOutage()
+		for i := range int64(s.quiet) {
+			o.step(&Bin{Start: noon + (i-100)*Width}, s.base)
+		}
+		s.b.Start = noon
+		if down, surge := o.step(&s.b, s.base); down || surge {
+			t.Errorf("%s: outage %v, surge %v", s.name, down, surge)
+		}
+	}
+	// What scans all day does not hide that a crowd fails no more often than it may.
+	o, base := newOutage(), taught(60, 0.1)
+	if _, surge := o.step(&Bin{Start: noon, Count: [Classes]int{Success: 200, Cold: 90}}, base); !surge {
+		t.Error("a crowd beside a scan is no surge")
 	}
 }

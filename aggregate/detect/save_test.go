@@ -3,6 +3,7 @@ package detect
 import (
 	"bytes"
 	"encoding/gob"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -56,6 +57,71 @@ func TestSavedWatchGoesOnAsBefore(t *testing.T) {
 	}
 }
 
+// TestSavedWatchIsAllThere: nothing of what was learnt is learnt again, however
+// often a process is restarted. Odds and levels are fitted once a day of bins: whoever
+// forgot how many hours have gone would never fit them where it is restarted daily.
+func TestSavedWatchIsAllThere(t *testing.T) {
+	w := NewWatch()
+	for at := int64(monday); at < monday+8*day+7*hour; at += Width {
+		b := steady(at, 4, 0.4, swing(at))
+		w.Step(&b, false)
+	}
+	w.volume.drift.value, w.volume.sum.value, w.volume.successes.value, w.volume.spread.value = 1.5, 70, 33, 2.5
+	for i := range w.structure.one {
+		w.structure.one[i].spread.value = 3 + float64(i)
+	}
+	for i := range w.structure.ua {
+		w.structure.ua[i].spread.value = 9 + float64(i)
+	}
+	v, err := Load(w.Save())
+	if err != nil {
+		t.Fatal(err)
+	}
+	same := func(what string, was, is float64) {
+		t.Helper()
+		if was == 0 || float32(is) != float32(was) {
+			t.Errorf("%s: %v became %v", what, was, is)
+		}
+	}
+	same("hours until it is fitted", float64(w.base.hours), float64(v.base.hours))
+	same("deviation", 1.5, v.volume.drift.value)
+	same("expectation", 70, v.volume.sum.value)
+	same("successes", 33, v.volume.successes.value)
+	same("scatter", 2.5, v.volume.spread.value)
+	same("scatter of a channel", 4, v.structure.one[1].spread.value)
+	same("scatter of a user agent", 11, v.structure.ua[2].spread.value)
+	same("usual successes", w.base.Successes(monday+12*hour), v.base.Successes(monday+12*hour))
+	for i := range w.base.fits {
+		if w.base.fits[i].odds != v.base.fits[i].odds || w.base.fits[i].known != v.base.fits[i].known || !v.base.fits[i].known {
+			t.Errorf("fit %d: %v, %v became %v, %v", i, w.base.fits[i].odds, w.base.fits[i].known, v.base.fits[i].odds, v.base.fits[i].known)
+		}
+	}
+}
+
+// TestLoadIsPoisonedByNothing: one number that is none would make every later sum
+// none, and no comparison with it ever true: detection would be off for good.
+func TestLoadIsPoisonedByNothing(t *testing.T) {
+	nan, inf := math.NaN(), math.Inf(1)
+	w := NewWatch()
+	const hr = monday/hour - 5
+	w.base.h.ring[hr%remembered] = hourly{hour: hr, x: nan, y: [ys]float64{yCold: inf}}
+	w.base.fits[yFailed].odds, w.base.fits[yFailed].level[3] = nan, inf
+	w.base.success[4] = inf
+	w.volume.drift.value, w.volume.sum.value, w.volume.successes.value, w.volume.spread.value = nan, inf, nan, nan
+	w.structure.one[0].spread.value, w.structure.ua[0].spread.value = nan, inf
+	v, err := Load(w.Save())
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, _ := v.base.h.at(hr)
+	for i, n := range []float64{h.x, h.y[yCold], v.base.fits[yFailed].odds, v.base.fits[yFailed].level[3], v.base.success[4],
+		v.volume.drift.value, v.volume.sum.value, v.volume.successes.value, v.volume.spread.value, v.structure.one[0].spread.value, v.structure.ua[0].spread.value} {
+		if n != 0 {
+			t.Errorf("number %d is %v", i, n)
+		}
+	}
+}
+
 func TestLoadRefuses(t *testing.T) {
 	made := func(change func(*saved)) []byte {
 		var s saved
@@ -75,6 +141,10 @@ func TestLoadRefuses(t *testing.T) {
 		"version 7":              made(func(s *saved) { s.V = 7 }),
 		"another shape":          made(func(s *saved) { s.Fits = s.Fits[1:] }),
 		"hour of another shape":  made(func(s *saved) { s.Hours = []savedHour{{Hour: 5}} }),
+		"an hour of another":     made(func(s *saved) { s.Hours = []savedHour{{Hour: -5, Y: make([]float32, ys)}} }),
+		"baseline of another":    made(func(s *saved) { s.Success = append(s.Success, 1) }),
+		"of another shape":       made(func(s *saved) { s.Structure = append(s.Structure, 1) }),
+		"saved baseline of":      made(func(s *saved) { s.UA = append(s.UA, 1) }),
 		"level of another shape": made(func(s *saved) { s.Fits[0].Level = nil }),
 	} {
 		if _, err := Load(data); err == nil || !strings.Contains(err.Error(), want) {

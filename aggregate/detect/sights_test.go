@@ -36,6 +36,49 @@ func TestSeenRemembersForAPeriodOrTwo(t *testing.T) {
 	}
 }
 
+// TestSeenIsUnmovedByWhatComesLate: one late event must not make all that was seen new.
+func TestSeenIsUnmovedByWhatComesLate(t *testing.T) {
+	s := seen{period: day}
+	s.add(monday, 1)
+	s.add(monday-day, 2)
+	if !s.has(1) || !s.add(monday, 2) {
+		t.Error("what came late has made others new, or is not known")
+	}
+}
+
+// TestNoveltyRemembersAsLongAsItSays: a network for 14 days and not for 28, an account
+// for one and not for two, from whatever day on.
+func TestNoveltyRemembersAsLongAsItSays(t *testing.T) {
+	for from0 := range int64(28) {
+		for _, s := range []struct {
+			after            int64
+			network, account bool
+		}{{day - second, false, false}, {2 * day, false, true}, {14*day - second, false, true}, {28 * day, true, true}} {
+			n := NewNovelty(1)
+			x := Sight{At: monday + from0*day, Class: Cold, Account: "a", Wide: wide(from("192.0.2.1"))}
+			n.Mark(&x)
+			x.At += s.after
+			if n.Mark(&x); x.NewNetwork != s.network || x.NewAccount != s.account {
+				t.Errorf("%d s later, from day %d on: new network %v, new account %v", s.after/second, from0, x.NewNetwork, x.NewAccount)
+			}
+		}
+	}
+}
+
+// TestNoveltyKnowsWhoWasRefused: an account that was refused has been tried, and its
+// first failure at the password is not its first.
+func TestNoveltyKnowsWhoWasRefused(t *testing.T) {
+	n := NewNovelty(1)
+	x := Sight{At: monday, Class: Unsolved, Account: "a", Wide: wide(from("192.0.2.1"))}
+	if n.Mark(&x); x.NewAccount {
+		t.Error("of who was refused it is not known whether the account exists: it is not counted")
+	}
+	x.Class = Cold
+	if n.Mark(&x); x.NewAccount {
+		t.Error("who was refused before is new")
+	}
+}
+
 // TestBloomIsRarelyWrong, and never about what it holds, at any size.
 func TestBloomIsRarelyWrong(t *testing.T) {
 	h := hasher{3}
@@ -63,6 +106,9 @@ func TestHasherTellsPairsApart(t *testing.T) {
 	h := hasher{1}
 	if h.pair("a", "bc") == h.pair("ab", "c") || h.text("x") == (hasher{2}).text("x") {
 		t.Error("pairs are run together, or the seed does nothing")
+	}
+	if p := from("10.0.0.0"); h.prefix(p) == h.prefix(wide(p)) || h.prefix(p) == (hasher{2}).prefix(p) {
+		t.Error("an address is its network, or the seed does nothing")
 	}
 }
 
@@ -245,6 +291,9 @@ func TestSprayCountsAcrossMidnight(t *testing.T) {
 			t.Fatalf("flagged at attempt %d on fifteen accounts", i)
 		}
 	}
+	if len(s.tags) != 1 {
+		t.Errorf("one password is counted under %d tags", len(s.tags))
+	}
 }
 
 // TestSprayFlagsNoPopularPassword: for weeks of honest failures, in which ten
@@ -421,13 +470,13 @@ func TestSources(t *testing.T) {
 	}
 }
 
-// TestSourcesAreBounded, and who tries most stays.
+// TestSourcesAreBounded, and who tries most stays: he is found after others had to go.
 func TestSourcesAreBounded(t *testing.T) {
 	x, found := NewSources(1), false
 	for i := range 2 * sourcesKept {
 		ip := netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)})
 		x.See(&Sight{At: monday, Class: Cold, Source: netip.PrefixFrom(ip, 32), Account: "a"})
-		if i%1000 == 0 {
+		if i%2500 == 0 {
 			_, ok := x.See(&Sight{At: monday, Class: Cold, Source: from("192.0.2.1"), Account: strconv.Itoa(i)})
 			found = found || ok
 		}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/gob"
 	"maps"
+	"math"
 	"reflect"
 	"testing"
 )
@@ -68,6 +69,9 @@ func TestRestoreRefuses(t *testing.T) {
 		if d, err := Restore(1, data); err == nil {
 			t.Errorf("%s was taken: %v", name, d)
 		}
+	}
+	if d, err := Restore(1, changed(func(s *keptState) { s.Peak = math.NaN() })); err != nil || d.Control.peak != 0 {
+		t.Errorf("a peak that is no number: %v, %v", d.Control.peak, err)
 	}
 	d, err := Restore(1, changed(func(s *keptState) { s.Campaigns = map[string]*Campaign{"b": {What: "nothing known"}} }))
 	if err != nil || len(d.Campaigns.open) != 0 {
