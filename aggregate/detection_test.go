@@ -1,6 +1,7 @@
 package aggregate
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/netip"
@@ -14,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/guardd/guardd/aggregate/detect"
+	"github.com/guardd/guardd/escalation"
 	"github.com/guardd/guardd/escalation/operate"
 	"github.com/guardd/guardd/keys"
 )
@@ -245,6 +247,148 @@ func TestFindingsAreFew(t *testing.T) {
 	}
 	if n := of["distributed_guessing"]; n < 8 || n > 12 {
 		t.Errorf("in ten minutes %v are told", of)
+	}
+}
+
+// TestDetectionSetsAtOnce what the detector has come to with a bin, when it begins and
+// when it is over: what a store has is never a bin behind. The level is published with
+// the bin that changed it.
+func TestDetectionSetsAtOnce(t *testing.T) {
+	found := 0
+	w, at := learnedDetection(t, DetectionConfig{Realm: "shop", Found: func(*detect.Campaign) { found++ }})
+	set := w.set
+	n := 0
+	spraying := func(int) detect.Sight {
+		n++
+		s := oneSource(n)
+		s.Tag = "0123456789abcdef"
+		return s
+	}
+	for _, part := range []struct {
+		attack func(int) detect.Sight
+		n      int
+		long   int64
+	}{{nil, 0, 60}, {spraying, 30, 300}, {everywhere, 60, 600}, {nil, 0, 26 * 3600}} {
+		acts, next := quiet(w, at, detect.Width, part.attack, part.n)
+		for ; next <= at+part.long*keys.Second; acts, next = quiet(w, next, detect.Width, part.attack, part.n) {
+			was := set.Posture
+			if c := acts[0].Control; c != nil {
+				set = *c
+				if c.Epoch != next {
+					t.Fatalf("the epoch is %d s after the bin", (c.Epoch-next)/keys.Second)
+				}
+			}
+			if is := keys.Posture(w.d.Control.Level()); set.Posture != is {
+				t.Fatalf("%v is set, and it is %v", set.Posture, is)
+			}
+			networks, tags := w.d.SuspectsAt(next)
+			for what, n := range map[string][2]int{"networks": {len(networks), inForce(set.Suspects, set.Epoch)}, "tags": {len(tags), inForce(set.Tags, set.Epoch)}} {
+				if n[0] != n[1] {
+					t.Fatalf("%d s after the beginning %d %s are suspects, %d are set", (next-at)/keys.Second, n[0], what, n[1])
+				}
+			}
+			if set.Posture != was && !bytes.Contains(bytes.Join(acts[0].Findings, nil), []byte(`"what":"posture `+set.Posture.String()+`"`)) {
+				t.Errorf("%v is set, and not told: %s", set.Posture, acts[0].Findings)
+			}
+		}
+		at = next
+	}
+	// 14 tokens a bin are 84 a minute: three times that, for ten minutes.
+	if b := set.Baseline; b.Period != 60*keys.Second || b.Count < 230 || b.Count > 275 || b.Capacity != 10*b.Count {
+		t.Errorf("the baseline is %+v", b)
+	}
+	if found == 0 || len(w.told) != 0 || len(set.Suspects)+len(set.Tags) > 0 {
+		t.Errorf("told of %d, %d are remembered, at last %+v is set", found, len(w.told), set)
+	}
+}
+
+// inForce counts what lasts longer than that.
+func inForce[K comparable](until map[K]int64, at int64) (n int) {
+	for _, u := range until {
+		if u > at {
+			n++
+		}
+	}
+	return n
+}
+
+// TestDetectionLapses a quarter of an hour after its last beat (DESIGN), and beats twice a minute.
+func TestDetectionLapses(t *testing.T) {
+	w, at := learnedDetection(t, DetectionConfig{Realm: "shop"})
+	acts, _ := quiet(w, at, 10*60*keys.Second, everywhere, 60)
+	var last *keys.Control
+	for _, c := range controls(acts) {
+		if c.Posture > keys.Normal && c.Until-c.Epoch != 900*keys.Second {
+			t.Errorf("it lapses in %d s", (c.Until-c.Epoch)/keys.Second)
+		}
+		if last != nil && c.Epoch-last.Epoch > 30*keys.Second {
+			t.Errorf("%d s without a beat", (c.Epoch-last.Epoch)/keys.Second)
+		}
+		last = c
+	}
+}
+
+// TestDetectionLeavesANewRealmAlone: while there is nothing to be set nothing is,
+// and what it finds says that it learns.
+func TestDetectionLeavesANewRealmAlone(t *testing.T) {
+	w, err := NewDetection(DetectionConfig{Realm: "shop", DryRun: true}, nil)
+	if err != nil || !w.Status().Learning {
+		t.Fatalf("%v, %+v", err, w.Status())
+	}
+	w.c.DryRun = false
+	acts, at := quiet(w, monday, 3600*keys.Second, nil, 0)
+	if list := controls(acts); len(list) > 0 {
+		t.Errorf("%d times something is set: %+v", len(list), list[0])
+	}
+	w.c.DryRun = true
+	acts, _ = quiet(w, at, 60*keys.Second, oneSource, 30)
+	for _, a := range acts {
+		for _, b := range a.Findings {
+			if !bytes.Contains(b, []byte(`"learning":true`)) {
+				t.Errorf("%s", b)
+			}
+		}
+	}
+	open := w.Open(9)
+	if len(open) != 1 || !open[0].Learning || !open[0].DryRun {
+		t.Errorf("open are %+v", open)
+	}
+	if s := w.Status(); s.Networks != 1 || s.Tags != 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// TestDetectionSizesTheTierAnew where strangers spend more than they did.
+func TestDetectionSizesTheTierAnew(t *testing.T) {
+	w, at := learnedDetection(t, DetectionConfig{Realm: "shop"})
+	was := w.set.Baseline
+	for end := at + 12*keys.Day; at < end; at += detect.Width {
+		b := detect.Bin{Start: at, Taken: 42}
+		b.Count[detect.Success], b.Count[detect.Cold] = 40, 12
+		w.Bin(&b)
+	}
+	if is := w.set.Baseline; was.Count == 0 || is.Count < was.Count*11/10 {
+		t.Errorf("%+v became %+v", was, is)
+	}
+}
+
+// TestAFindingIsItsCampaign: every field is the campaign's own.
+func TestAFindingIsItsCampaign(t *testing.T) {
+	second := func(n int64) int64 { return monday + n*keys.Second }
+	network := netip.MustParsePrefix("198.51.100.0/24")
+	c := detect.Campaign{ID: "i", What: "spray", Start: second(1), Last: second(2), Level: detect.High, Reason: "r", Guesses: 3, Accounts: 4, Sources: 5, Peak: 6,
+		Groups: []detect.Group{{Kind: detect.GroupNetwork, Prefix: network, Minute: 7}, {Kind: detect.GroupTag, Key: "t", Minute: 8}, {Kind: detect.GroupUA, Key: "1", Minute: 9}},
+		Sample: []string{"s"}, Done: []detect.Action{{At: second(10), What: "told"}}}
+	want := Finding{V: 1, ID: "i", Realm: "shop", What: "spray", State: "open", Start: micro(second(1)), Last: micro(second(2)), Posture: "high", Reason: "r",
+		Guesses: 3, Accounts: 4, Sources: 5, Peak: 6, Samples: []string{"s"}, Done: []FindingAction{{micro(second(10)), "told"}},
+		Groups: []FindingGroup{{"network", "198.51.100.0/24", 7}, {"password", "t", 8}, {"user_agent", escalation.UAClasses[1], 9}}}
+	if d := cmp.Diff(want, findingOf("shop", &c)); d != "" {
+		t.Error(d)
+	}
+	c.Level, c.End = detect.Calm, second(11)
+	want.Posture, want.State, want.End = "", "closed", micro(second(11))
+	if d := cmp.Diff(want, findingOf("shop", &c)); d != "" {
+		t.Error(d)
 	}
 }
 
