@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os/signal"
-	"strings"
 	"syscall"
 	"time"
 
@@ -55,15 +54,12 @@ var breachedCommands = map[string]func(context.Context, *breachedFlags, io.Reade
 // breachedCommand is "breached build|lookup|verify|stats".
 func breachedCommand(ctx context.Context, args []string, stdin io.Reader, out, errOut io.Writer) int {
 	if len(args) == 0 || breachedCommands[args[0]] == nil {
-		return wantsHelp(args, errOut, strings.TrimPrefix(strings.TrimSpace(breachedUsage), "usage: guardd "))
+		return noCommand("breached", breachedUsage, args, []string{"build", "lookup", "verify", "stats"}, out, errOut)
 	}
 	name := args[0]
-	f, err := parseBreached(name, args[1:], errOut)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		return exitOK
-	case err != nil:
-		return exitUsage
+	f, err := parseBreached(name, args[1:], out, errOut)
+	if err != nil {
+		return usageCode(err)
 	}
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
@@ -81,14 +77,9 @@ func breachedCommand(ctx context.Context, args []string, stdin io.Reader, out, e
 }
 
 // parseBreached reads the flags, before and after the file.
-func parseBreached(name string, args []string, errOut io.Writer) (*breachedFlags, error) {
+func parseBreached(name string, args []string, out, errOut io.Writer) (*breachedFlags, error) {
 	f := &breachedFlags{}
-	fs := flag.NewFlagSet("breached "+name, flag.ContinueOnError)
-	fs.SetOutput(errOut)
-	fs.Usage = func() {
-		fmt.Fprint(errOut, breachedUsage)
-		fs.PrintDefaults()
-	}
+	fs := newCommandLine("breached "+name, breachedUsage, out, errOut)
 	what := "FILE"
 	switch name {
 	case "build":
@@ -106,13 +97,12 @@ func parseBreached(name string, args []string, errOut io.Writer) (*breachedFlags
 	if name == "build" || name == "verify" {
 		fs.BoolVar(&f.quiet, "quiet", false, "no progress on the terminal")
 	}
-	files, err := parseAround(fs, args)
+	files, err := fs.parse(args)
 	if err != nil {
 		return nil, err
 	}
-	if err := f.check(name, what, files, fs); err != nil {
-		fmt.Fprintf(errOut, "guardd: breached %s: %v (guardd breached %s -h lists all flags)\n", name, err, name)
-		return nil, errUsage
+	if err := f.check(name, what, files, fs.FlagSet); err != nil {
+		return nil, fs.refuse(err)
 	}
 	f.file = files[0]
 	return f, nil

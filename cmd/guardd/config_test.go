@@ -24,7 +24,7 @@ func loadWith(t *testing.T, yaml string, environ map[string]string, args ...stri
 	if yaml != "" {
 		args = append([]string{"--config", writeFile(t, "guardd.yaml", yaml)}, args...)
 	}
-	fl, rest, err := parseFlags("serve [flags]", args, getenv(environ), io.Discard)
+	fl, rest, err := parseFlags("serve", serveUsage, args, getenv(environ), io.Discard, io.Discard)
 	if err != nil || len(rest) > 0 {
 		t.Fatalf("flags %v: %v, left over %v", args, err, rest)
 	}

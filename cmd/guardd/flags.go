@@ -2,8 +2,6 @@ package main
 
 import (
 	"encoding"
-	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"reflect"
@@ -61,12 +59,9 @@ type said struct{ where, value string }
 // env is os.LookupEnv, or a test's.
 type env func(string) (string, bool)
 
-// errHelp: the usage was printed, there is nothing to do.
-var errHelp = errors.New("help")
-
-// parseFlags reads the arguments of serve and policy check; synopsis heads the
-// usage. An environment variable set to nothing counts as not set.
-func parseFlags(synopsis string, args []string, getenv env, out io.Writer) (fl *flags, rest []string, err error) {
+// parseFlags reads the arguments of serve or policy check; errors are those of
+// commandLine. An environment variable set to nothing counts as not set.
+func parseFlags(name, help string, args []string, getenv env, out, errOut io.Writer) (fl *flags, rest []string, err error) {
 	fl = &flags{given: map[string]said{}}
 	for _, s := range settings {
 		if v, _ := getenv(envName(s.flag)); v != "" {
@@ -75,12 +70,7 @@ func parseFlags(synopsis string, args []string, getenv env, out io.Writer) (fl *
 	}
 	fl.config, _ = getenv(envName("config"))
 
-	fs := flag.NewFlagSet("guardd", flag.ContinueOnError)
-	fs.SetOutput(out)
-	fs.Usage = func() {
-		fmt.Fprintf(out, "usage: guardd %s\n\nEach flag is also an environment variable (--redis-deadline, GUARDD_REDIS_DEADLINE).\n\n", synopsis)
-		fs.PrintDefaults()
-	}
+	fs := newCommandLine(name, help+"Each flag is also an environment variable (--redis-deadline, GUARDD_REDIS_DEADLINE).\n\n", out, errOut)
 	fs.StringVar(&fl.config, "config", fl.config, "configuration `file` (guardd config example prints one)")
 	standard := defaults()
 	for _, s := range settings {
@@ -99,13 +89,8 @@ func parseFlags(synopsis string, args []string, getenv env, out io.Writer) (fl *
 			fs.Func(s.flag, usage, set)
 		}
 	}
-	switch err := fs.Parse(args); {
-	case errors.Is(err, flag.ErrHelp):
-		return nil, nil, errHelp
-	case err != nil:
-		return nil, nil, err
-	}
-	return fl, fs.Args(), nil
+	rest, err = fs.parse(args)
+	return fl, rest, err
 }
 
 // shownDefault is how the help shows a default; "" where there is none.

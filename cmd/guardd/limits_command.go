@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/signal"
 	"os/user"
-	"strings"
 	"syscall"
 	"time"
 
@@ -52,7 +51,7 @@ type limitsCall struct {
 	out    io.Writer
 	errOut io.Writer
 
-	fs   *flag.FlagSet
+	fs   *commandLine
 	db   string
 	json bool
 	// Of what changes something.
@@ -66,7 +65,7 @@ func limitsCommand(ctx context.Context, args []string, getenv env, in io.Reader,
 		return operatorCommand(ctx, "limits explain", args[1:], getenv, in, out, errOut)
 	}
 	if len(args) == 0 || limitsCommands[args[0]] == nil {
-		return wantsHelp(args, errOut, strings.TrimPrefix(strings.TrimSpace(limitsUsage), "usage: guardd "))
+		return noCommand("limits", limitsUsage, args, []string{"list", "create", "change", "delete", "export", "import", "explain"}, out, errOut)
 	}
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
@@ -92,15 +91,10 @@ func limitsCommand(ctx context.Context, args []string, getenv env, in io.Reader,
 
 // flags makes the flag set, with what every command has.
 func (c *limitsCall) flags() *flag.FlagSet {
-	c.fs = flag.NewFlagSet("limits "+c.name, flag.ContinueOnError)
-	c.fs.SetOutput(c.errOut)
-	c.fs.Usage = func() {
-		fmt.Fprint(c.errOut, limitsUsage)
-		c.fs.PrintDefaults()
-	}
+	c.fs = newCommandLine("limits "+c.name, limitsUsage, c.out, c.errOut)
 	c.fs.StringVar(&c.db, "limits-db", "", "`database` of plan limits: postgres://..., or an SQLite file, as sqlite:limits.db")
 	c.fs.BoolVar(&c.json, "json", false, "print JSON")
-	return c.fs
+	return c.fs.FlagSet
 }
 
 // writeFlags adds what every command that changes something has.
@@ -113,7 +107,7 @@ func (c *limitsCall) writeFlags() {
 // parse reads the flags, before, between and after what else is given, which has
 // from least to most words.
 func (c *limitsCall) parse(least, most int) ([]string, error) {
-	words, err := parseAround(c.fs, c.args)
+	words, err := c.fs.parse(c.args)
 	if err != nil {
 		return nil, err
 	}
@@ -128,8 +122,7 @@ func (c *limitsCall) parse(least, most int) ([]string, error) {
 
 // usage says what is wrong with the command line.
 func (c *limitsCall) usage(format string, args ...any) error {
-	fmt.Fprintf(c.errOut, "guardd: limits %s: %s (guardd limits %s -h lists all flags)\n", c.name, fmt.Sprintf(format, args...), c.name)
-	return errUsage
+	return c.fs.refuse(fmt.Errorf(format, args...))
 }
 
 // whoAmI is the user and the machine, as far as they are known.

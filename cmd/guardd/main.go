@@ -47,7 +47,7 @@ usage: guardd [command] [flags]
   audit                what operators did, and why
   config example       print a configuration file with every key at its default
   version              print the version
-  help                 print this
+  help [COMMAND]       print this, or what a command does, with its flags
 
 Start here: guardd serve, with no configuration, listens on 127.0.0.1:8080.
 `
@@ -58,11 +58,11 @@ func run(ctx context.Context, args []string, getenv env, stdin io.Reader, out, e
 	if len(args) > 0 && (args[0] == "" || args[0][0] != '-') {
 		command, args = args[0], args[1:]
 	} else if len(args) > 0 && (args[0] == "-h" || args[0] == "-help" || args[0] == "--help") {
-		command = "help"
+		command, args = "help", nil
 	}
 	switch command {
 	case "serve":
-		return serveCommand(ctx, args, getenv, errOut)
+		return serveCommand(ctx, args, getenv, out, errOut)
 	case "replay":
 		return replayCommand(ctx, args, getenv, stdin, out, errOut)
 	case "simulate":
@@ -81,13 +81,15 @@ func run(ctx context.Context, args []string, getenv env, stdin io.Reader, out, e
 	case "config":
 		return configCommand(args, out, errOut)
 	case "version":
-		fmt.Fprintln(out, version())
-		return exitOK
+		return versionCommand(args, out, errOut)
 	case "help":
+		if len(args) > 0 {
+			return run(ctx, append(args, "-h"), getenv, stdin, out, errOut)
+		}
 		fmt.Fprint(out, usage)
 		return exitOK
 	}
-	fmt.Fprintf(errOut, "guardd: there is no command %q\n\n%s", command, usage)
+	fmt.Fprintf(errOut, "guardd: there is no command %q (guardd help lists them)\n", command)
 	return exitUsage
 }
 
@@ -95,16 +97,14 @@ func run(ctx context.Context, args []string, getenv env, stdin io.Reader, out, e
 // one the configuration is checked as serve would load it.
 func policyCommand(args []string, getenv env, out, errOut io.Writer) int {
 	if len(args) == 0 || args[0] != "check" {
-		return wantsHelp(args, errOut, "policy check [flags] [FILE], or guardd policy diff OLD NEW [--replay LOG] [flags]")
+		return noCommand("policy", policyUsage, args, []string{"check", "diff"}, out, errOut)
 	}
-	fl, rest, err := parseFlags(policyUsage, args[1:], getenv, errOut)
+	fl, rest, err := parseFlags("policy check", policyCheckUsage, args[1:], getenv, out, errOut)
 	switch {
-	case errors.Is(err, errHelp):
-		return exitOK
 	case err != nil:
-		return exitUsage
+		return usageCode(err)
 	case len(rest) > 1:
-		fmt.Fprintf(errOut, "guardd: policy check takes one file, not %d\n", len(rest))
+		fmt.Fprintf(errOut, "guardd: policy check: takes one FILE, not %d: %q\n", len(rest), rest)
 		return exitUsage
 	case len(rest) == 1:
 		// The file alone is judged, not what this machine's environment says.
@@ -125,10 +125,20 @@ func policyCommand(args []string, getenv env, out, errOut io.Writer) int {
 	return exitOK
 }
 
-const policyUsage = `policy check [flags] [FILE]
+const policyUsage = `usage: guardd policy check [flags] [FILE]
+       guardd policy diff OLD NEW [--replay LOG] [flags]
+
+check says everything that is wrong with the configuration, or with a policy file,
+and prints the whole policy. diff says what differs between two policies, and with a
+login log who would be treated differently. guardd policy COMMAND -h lists its flags.
+`
+
+const policyCheckUsage = `usage: guardd policy check [flags] [FILE]
 
 FILE is a policy file (realms: alone), as --policy takes it; without FILE what
-serve would load with these flags is checked.`
+serve would load with these flags is checked.
+
+`
 
 // isConfiguration reports whether a policy file holds keys that belong beside
 // realms.
@@ -140,23 +150,29 @@ func isConfiguration(err error) bool {
 	})
 }
 
-// wantsHelp prints how a command is called: because that was asked, or because
-// it was called otherwise.
-func wantsHelp(args []string, errOut io.Writer, synopsis string) int {
-	if len(args) > 0 && slices.Contains([]string{"-h", "-help", "--help"}, args[len(args)-1]) {
-		fmt.Fprintln(errOut, "usage: guardd "+synopsis)
-		return exitOK
-	}
-	first, _, _ := strings.Cut(synopsis, "\n")
-	fmt.Fprintln(errOut, "guardd: usage: guardd "+first)
-	return exitUsage
-}
+const configUsage = `usage: guardd config example > guardd.yaml
+
+Prints a configuration file with every key at its default.
+`
 
 func configCommand(args []string, out, errOut io.Writer) int {
 	if len(args) != 1 || args[0] != "example" {
-		return wantsHelp(args, errOut, "config example > guardd.yaml")
+		return noCommand("config", configUsage, args, []string{"example"}, out, errOut)
 	}
 	fmt.Fprint(out, exampleConfig)
+	return exitOK
+}
+
+func versionCommand(args []string, out, errOut io.Writer) int {
+	switch {
+	case len(args) > 0 && isHelp(args[0]):
+		fmt.Fprint(out, "usage: guardd version\n")
+	case len(args) > 0:
+		fmt.Fprintf(errOut, "guardd: version: takes nothing, not %q\n", args[0])
+		return exitUsage
+	default:
+		fmt.Fprintln(out, version())
+	}
 	return exitOK
 }
 

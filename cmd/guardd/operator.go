@@ -24,7 +24,7 @@ type operator struct {
 	out, errOut io.Writer
 	stdin       io.Reader
 
-	flags   *flag.FlagSet
+	flags   *commandLine
 	rest    []string // what is no flag
 	admin   string
 	keyFile string
@@ -54,12 +54,7 @@ var operatorCommands = map[string]struct {
 // operatorCommand runs the command of that name.
 func operatorCommand(ctx context.Context, name string, args []string, getenv env, stdin io.Reader, out, errOut io.Writer) int {
 	c := operatorCommands[name]
-	o := &operator{ctx: ctx, out: out, errOut: errOut, stdin: stdin, flags: flag.NewFlagSet(name, flag.ContinueOnError)}
-	o.flags.SetOutput(errOut)
-	o.flags.Usage = func() {
-		fmt.Fprintf(errOut, "usage: guardd %s\n\n", c.usage)
-		o.flags.PrintDefaults()
-	}
+	o := &operator{ctx: ctx, out: out, errOut: errOut, stdin: stdin, flags: newCommandLine(name, "usage: guardd "+c.usage+"\n\n", out, errOut)}
 	o.key, _ = getenv("GUARDD_ADMIN_KEY")
 	if o.admin, _ = getenv("GUARDD_ADMIN"); o.admin == "" {
 		o.admin = adminDefault
@@ -67,19 +62,20 @@ func operatorCommand(ctx context.Context, name string, args []string, getenv env
 	o.flags.StringVar(&o.admin, "admin", o.admin, "`URL` of a guardd's admin listener (GUARDD_ADMIN)")
 	o.flags.StringVar(&o.keyFile, "key-file", "", "`file` that holds a key with a role; else GUARDD_ADMIN_KEY does")
 	o.flags.BoolVar(&o.json, "json", false, "print what guardd answers, as JSON")
-	switch err := c.do(o, args); {
-	case errors.Is(err, flag.ErrHelp):
-		return exitOK
-	case errors.Is(err, errUsage):
-		return exitUsage
+	err := c.do(o, args)
+	var u usageError
+	switch {
+	case errors.Is(err, flag.ErrHelp) || errors.Is(err, errUsage):
+		return usageCode(err)
+	case errors.As(err, &u):
+		return usageCode(o.flags.refuse(err))
 	case err != nil:
 		fmt.Fprintf(errOut, "guardd: %s: %v\n", name, err)
-		var u usageError
 		var p *client.Problem
 		if errors.As(err, &p) && p.Status == http.StatusUnauthorized {
 			fmt.Fprintln(errOut, "GUARDD_ADMIN_KEY or --key-file gives the key of an api_keys entry with admin: read or operate")
 		}
-		if errors.As(err, &u) || errors.As(err, &p) && p.Status == http.StatusBadRequest {
+		if errors.As(err, &p) && p.Status == http.StatusBadRequest {
 			return exitUsage
 		}
 		return exitFailed
@@ -97,7 +93,7 @@ func usagef(format string, args ...any) error { return usageError(fmt.Sprintf(fo
 
 // parse reads the flags; what is none is in o.rest.
 func (o *operator) parse(args []string) (err error) {
-	if o.rest, err = parseAround(o.flags, args); err != nil {
+	if o.rest, err = o.flags.parse(args); err != nil {
 		return err
 	}
 	if o.keyFile != "" {

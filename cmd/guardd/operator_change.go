@@ -260,21 +260,24 @@ func (o *operator) posture(args []string) error {
 		Posture   string `json:"posture,omitempty"`
 		ExpiresIn string `json:"expires_in,omitempty"`
 	}{c, "", ""}
-	if *lasts != 0 {
-		body.ExpiresIn = lasts.String()
-	}
 	method, query := http.MethodGet, o.realmQuery()
-	switch {
-	case len(o.rest) == 0:
-	case o.rest[0] == "pin" && len(o.rest) == 2:
+	switch words := strings.Join(o.rest, " "); {
+	case len(o.rest) == 2 && o.rest[0] == "pin":
 		if _, err := keys.ParsePosture(o.rest[1]); err != nil {
-			return usagef("%v", err)
+			return usagef("pin: %v", err)
 		}
-		method, body.Posture = http.MethodPut, o.rest[1]
-	case o.rest[0] == "release" && len(o.rest) == 1:
+		if *lasts <= 0 {
+			return usagef("--for: how long the pin lasts must be said, as 90m or 24h, at most 720h")
+		}
+		method, body.Posture, body.ExpiresIn = http.MethodPut, o.rest[1], lasts.String()
+	case words == "pin":
+		return usagef("pin which posture? normal, elevated, high or critical")
+	case *lasts != 0:
+		return usagef("--for: means something with pin POSTURE only")
+	case words == "release":
 		method = http.MethodDelete
-	default:
-		return usagef("nothing, pin POSTURE or release, not %q", strings.Join(o.rest, " "))
+	case words != "":
+		return usagef("there are pin POSTURE and release, not %q", words)
 	}
 	var a operate.Posture
 	var send any

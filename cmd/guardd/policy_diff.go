@@ -33,28 +33,23 @@ type diffFlags struct {
 	old, new   string
 }
 
-func parseDiff(args []string, getenv env, errOut io.Writer) (*diffFlags, error) {
+func parseDiff(args []string, getenv env, out, errOut io.Writer) (*diffFlags, error) {
 	f := &diffFlags{}
 	f.secretFile, _ = getenv("GUARDD_SECRET_FILE")
-	fs := flag.NewFlagSet("policy diff", flag.ContinueOnError)
-	fs.SetOutput(errOut)
-	fs.Usage = func() {
-		fmt.Fprint(errOut, policyDiffUsage)
-		fs.PrintDefaults()
-	}
+	fs := newCommandLine("policy diff", policyDiffUsage, out, errOut)
 	fs.StringVar(&f.file, "replay", "", "login `log` to judge by both; may be gzipped; - is standard input")
 	fs.StringVar(&f.secretFile, "secret-file", f.secretFile, "the service's secret `file`, so that accounts have the hashes that guardd explain knows; none: hashes of this report alone")
-	f.ofLog(fs)
-	rest, err := parseAround(fs, args)
+	f.ofLog(fs.FlagSet)
+	rest, err := fs.parse(args)
 	if err != nil {
 		return nil, err
 	}
 	logs := []string{f.file}
-	switch given := givenOf(fs); {
+	switch given := givenOf(fs.FlagSet); {
 	case len(rest) != 2:
 		err = fmt.Errorf("takes two policies, OLD and NEW, not %d", len(rest))
 	case f.file != "":
-		err = f.check(logs, fs)
+		err = f.check(logs, fs.FlagSet)
 	default:
 		for name := range given {
 			if name != "json" && name != "quiet" && err == nil {
@@ -63,8 +58,7 @@ func parseDiff(args []string, getenv env, errOut io.Writer) (*diffFlags, error) 
 		}
 	}
 	if err != nil {
-		fmt.Fprintf(errOut, "guardd: policy diff: %v (guardd policy diff -h lists all flags)\n", err)
-		return nil, errUsage
+		return nil, fs.refuse(err)
 	}
 	f.old, f.new = rest[0], rest[1]
 	return f, nil
@@ -78,12 +72,9 @@ func givenOf(fs *flag.FlagSet) map[string]bool {
 
 // policyDiffCommand is "policy diff OLD NEW".
 func policyDiffCommand(ctx context.Context, args []string, getenv env, stdin io.Reader, out, errOut io.Writer) int {
-	f, err := parseDiff(args, getenv, errOut)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		return exitOK
-	case err != nil:
-		return exitUsage
+	f, err := parseDiff(args, getenv, out, errOut)
+	if err != nil {
+		return usageCode(err)
 	}
 	d := &policyDiff{diffFigures: diffFigures{Old: f.old, New: f.new}, top: f.top}
 	var policies [2]*escalation.Policy

@@ -55,31 +55,22 @@ var (
 	formats   = []string{"sshd", "jsonl", "csv"}
 )
 
-// errUsage has been printed.
-var errUsage = errors.New("usage")
-
 // parseReplay reads the flags, before and after FILE.
-func parseReplay(args []string, getenv env, errOut io.Writer) (*replayFlags, error) {
+func parseReplay(args []string, getenv env, out, errOut io.Writer) (*replayFlags, error) {
 	f := &replayFlags{}
 	f.config, _ = getenv("GUARDD_CONFIG")
 	f.policy, _ = getenv("GUARDD_POLICY")
-	fs := flag.NewFlagSet("replay", flag.ContinueOnError)
-	fs.SetOutput(errOut)
-	fs.Usage = func() {
-		fmt.Fprint(errOut, replayUsage)
-		fs.PrintDefaults()
-	}
-	f.ofLog(fs)
+	fs := newCommandLine("replay", replayUsage, out, errOut)
+	f.ofLog(fs.FlagSet)
 	fs.StringVar(&f.config, "config", f.config, "configuration `file` whose policy is used (GUARDD_CONFIG)")
 	fs.StringVar(&f.policy, "policy", f.policy, "`file` with the realms: part alone (GUARDD_POLICY)")
 
-	files, err := parseAround(fs, args)
+	files, err := fs.parse(args)
 	if err != nil {
 		return nil, err
 	}
-	if err := f.check(files, fs); err != nil {
-		fmt.Fprintf(errOut, "guardd: replay: %v (guardd replay -h lists all flags)\n", err)
-		return nil, errUsage
+	if err := f.check(files, fs.FlagSet); err != nil {
+		return nil, fs.refuse(err)
 	}
 	f.file = files[0]
 	return f, nil
@@ -101,23 +92,6 @@ func (f *replayFlags) ofLog(fs *flag.FlagSet) {
 	fs.BoolVar(&f.json, "json", false, "print JSON")
 	fs.IntVar(&f.top, "top", 10, "`number` of addresses and accounts, or of examples of a kind, to list")
 	fs.BoolVar(&f.quiet, "quiet", false, "no progress on the terminal")
-}
-
-// parseAround reads flags that may stand before and after what is no flag. It
-// prints its errors.
-func parseAround(fs *flag.FlagSet, args []string) (files []string, err error) {
-	for {
-		if err := fs.Parse(args); err != nil {
-			if !errors.Is(err, flag.ErrHelp) {
-				err = errUsage
-			}
-			return nil, err
-		}
-		if fs.NArg() == 0 {
-			return files, nil
-		}
-		files, args = append(files, fs.Arg(0)), fs.Args()[1:]
-	}
 }
 
 func (f *replayFlags) check(files []string, fs *flag.FlagSet) error {
@@ -188,12 +162,9 @@ func (f *replayFlags) parser(zone *time.Location) (loginlog.Parser, error) {
 
 // replayCommand is "replay FILE": an old login log through the live policy.
 func replayCommand(ctx context.Context, args []string, getenv env, stdin io.Reader, out, errOut io.Writer) int {
-	f, err := parseReplay(args, getenv, errOut)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		return exitOK
-	case err != nil:
-		return exitUsage
+	f, err := parseReplay(args, getenv, out, errOut)
+	if err != nil {
+		return usageCode(err)
 	}
 	policy, name, err := replayPolicy(f.config, f.policy)
 	if err != nil {

@@ -610,7 +610,7 @@ func TestReplayRefusesWhatItCannotDo(t *testing.T) {
 			t.Errorf("replay %s: exit %d, %q, want %d, %q", c.args, code, errOut, c.code, c.want)
 		}
 	}
-	if code, _, errOut := replayed(nil, "-h"); code != exitOK || !strings.Contains(errOut, "--columns account=user.name") {
+	if code, out, errOut := replayed(nil, "-h"); code != exitOK || !strings.Contains(out, "--columns account=user.name") || errOut != "" {
 		t.Errorf("help: exit %d, %s", code, errOut)
 	}
 }
@@ -621,7 +621,7 @@ func TestReadmeReplaysAsShown(t *testing.T) {
 		t.Errorf("%d commands in the README", len(commands))
 	}
 	for _, c := range commands {
-		f, err := parseReplay(strings.Fields(c[1]), noEnv, io.Discard)
+		f, err := parseReplay(strings.Fields(c[1]), noEnv, io.Discard, io.Discard)
 		if err == nil && f.format != "sshd" {
 			_, err = f.parser(time.UTC)
 		}

@@ -27,16 +27,20 @@ import (
 	"github.com/guardd/guardd/keys/trace"
 )
 
+const serveUsage = `usage: guardd serve [flags]
+
+Answers login handlers, until SIGTERM or SIGINT. SIGHUP reads the policy again.
+
+`
+
 // serveCommand runs until ctx ends or SIGTERM or SIGINT comes. SIGHUP reloads the policy.
-func serveCommand(ctx context.Context, args []string, getenv env, errOut io.Writer) int {
-	fl, rest, err := parseFlags("serve [flags]", args, getenv, errOut)
+func serveCommand(ctx context.Context, args []string, getenv env, out, errOut io.Writer) int {
+	fl, rest, err := parseFlags("serve", serveUsage, args, getenv, out, errOut)
 	switch {
-	case errors.Is(err, errHelp):
-		return exitOK
 	case err != nil:
-		return exitUsage
+		return usageCode(err)
 	case len(rest) > 0:
-		fmt.Fprintf(errOut, "guardd: serve takes flags only, not %q\n", rest[0])
+		fmt.Fprintf(errOut, "guardd: serve: takes flags only, not %q (a command goes before its flags)\n", rest[0])
 		return exitUsage
 	}
 	c, err := load(fl)

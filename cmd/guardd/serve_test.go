@@ -38,7 +38,7 @@ func (l *lockedBuffer) String() string {
 // its exit code.
 func serveOnce(t *testing.T, do func(*server), args ...string) int {
 	t.Helper()
-	fl, _, err := parseFlags("serve", append([]string{"--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"}, args...), getenv(nil), io.Discard)
+	fl, _, err := parseFlags("serve", serveUsage, append([]string{"--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"}, args...), getenv(nil), io.Discard, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +140,7 @@ func TestRequestsBegunAreFinishedWhileDraining(t *testing.T) {
 func TestDrainingIsBounded(t *testing.T) {
 	begun, never := make(chan struct{}), make(chan struct{})
 	defer close(never)
-	fl, _, _ := parseFlags("serve", []string{"--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--drain", "1ms"}, getenv(nil), io.Discard)
+	fl, _, _ := parseFlags("serve", serveUsage, []string{"--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--drain", "1ms"}, getenv(nil), io.Discard, io.Discard)
 	c, err := load(fl)
 	if err != nil {
 		t.Fatal(err)

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"strconv"
@@ -76,23 +75,18 @@ func scenarioNames() (names []string) {
 	return names
 }
 
-func parseSimulate(args []string, getenv env, errOut io.Writer) (*simulateFlags, error) {
+func parseSimulate(args []string, getenv env, out, errOut io.Writer) (*simulateFlags, error) {
 	f := &simulateFlags{}
 	f.config, _ = getenv("GUARDD_CONFIG")
 	f.policy, _ = getenv("GUARDD_POLICY")
-	fs := flag.NewFlagSet("simulate", flag.ContinueOnError)
-	fs.SetOutput(errOut)
-	fs.Usage = func() {
-		fmt.Fprint(errOut, simulateUsage, strings.Join(scenarioNames(), ", "), "\n\n")
-		fs.PrintDefaults()
-	}
+	fs := newCommandLine("simulate", simulateUsage+strings.Join(scenarioNames(), ", ")+"\n\n", out, errOut)
 	fs.Var(&f.names, "scenario", "`name` of a scenario, again for more (default: all)")
 	fs.Var(&f.seedTexts, "seed", "`number` that everything is drawn from, again for more; every scenario runs with every one (default 1)")
 	fs.Float64Var(&f.volume, "volume", 0, "the attack's guesses, `times` the honest attempts a minute (default: as the scenario has it)")
 	fs.Float64Var(&f.solvers, "solvers", 0, "`share` of guesses whose maker solves captchas, from 0 to 1")
 	fs.Float64Var(&f.perDay, "per-day", sim.DefaultPerDay, "honest attempts a day, a `number`")
 	fs.IntVar(&f.weeks, "weeks", 26, "`number` of weeks in which false alarms are counted, for scenarios that are no attacks; 0: none")
-	fs.IntVar(&f.attacks, "attacks", -1, "`number` of attacks in bins over which the time to detection is taken, each at its own hour of the week; 0: none (default 40 when every scenario is run, else none, and none with --json)")
+	fs.IntVar(&f.attacks, "attacks", 0, "`number` of attacks of "+timedNames()+" each, whatever --scenario says, in bins (counts of ten seconds) and each at its own hour of the week, over which the time to detection is taken; 0: none (default 40 when every scenario is run, else none, and none with --json)")
 	fs.IntVar(&f.events, "events", 10, "`number` of these that are run attempt by attempt, too")
 	fs.BoolVar(&f.timeline, "timeline", false, "with --json: every minute of each run, too")
 	fs.BoolVar(&f.static, "static", false, "without detection: the policy's limits alone")
@@ -100,20 +94,17 @@ func parseSimulate(args []string, getenv env, errOut io.Writer) (*simulateFlags,
 	fs.StringVar(&f.policy, "policy", f.policy, "`file` with the realms: part alone (GUARDD_POLICY)")
 	fs.BoolVar(&f.json, "json", false, "print a line of JSON for each scenario and seed")
 	fs.BoolVar(&f.quiet, "quiet", false, "no progress on the terminal")
-	if err := fs.Parse(args); err != nil {
-		if !errors.Is(err, flag.ErrHelp) {
-			err = errUsage
-		}
+	rest, err := fs.parse(args)
+	if err != nil {
 		return nil, err
 	}
-	if err := f.check(fs.Args()); err != nil {
-		fmt.Fprintf(errOut, "guardd: simulate: %v (guardd simulate -h lists all flags)\n", err)
-		return nil, errUsage
+	if err := f.check(rest, givenOf(fs.FlagSet)); err != nil {
+		return nil, fs.refuse(err)
 	}
 	return f, nil
 }
 
-func (f *simulateFlags) check(rest []string) error {
+func (f *simulateFlags) check(rest []string, given map[string]bool) error {
 	if len(rest) > 0 {
 		return fmt.Errorf("takes flags only, not %q", rest[0])
 	}
@@ -127,10 +118,8 @@ func (f *simulateFlags) check(rest []string) error {
 	if len(f.names) == 0 {
 		f.scenarios = sim.Scenarios()
 	}
-	if f.attacks == -1 {
-		if f.attacks = 0; len(f.names) == 0 && !f.json {
-			f.attacks = 40
-		}
+	if !given["attacks"] && len(f.names) == 0 && !f.json {
+		f.attacks = 40
 	}
 	for _, text := range f.seedTexts {
 		n, err := strconv.ParseInt(text, 10, 64)
@@ -153,6 +142,8 @@ func (f *simulateFlags) check(rest []string) error {
 		return errors.New("--timeline: goes with --json")
 	case f.attacks < 0 || f.attacks > 1000:
 		return fmt.Errorf("--attacks: must be from 0 to 1000, not %d", f.attacks)
+	case f.static && given["attacks"] && f.attacks > 0:
+		return errors.New("--attacks: means nothing with --static, which detects nothing")
 	case f.events < 0 || f.events > 1000:
 		return fmt.Errorf("--events: must be from 0 to 1000, not %d", f.events)
 	case f.weeks < 0 || f.weeks > 520:
@@ -163,12 +154,9 @@ func (f *simulateFlags) check(rest []string) error {
 
 // simulateCommand is "simulate".
 func simulateCommand(ctx context.Context, args []string, getenv env, out, errOut io.Writer) int {
-	f, err := parseSimulate(args, getenv, errOut)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		return exitOK
-	case err != nil:
-		return exitUsage
+	f, err := parseSimulate(args, getenv, out, errOut)
+	if err != nil {
+		return usageCode(err)
 	}
 	policy, from, err := replayPolicy(f.config, f.policy)
 	if err != nil {

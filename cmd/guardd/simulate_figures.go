@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 
 	"github.com/guardd/guardd/aggregate/sim"
@@ -41,6 +43,17 @@ var timed = []struct {
 }{
 	{"stuffing-8000x4", 0.5, false}, {"stuffing-8000x4", 1, true}, {"stuffing-8000x4", 3, false},
 	{"canary", 1, false}, {"low-and-slow", 0, false},
+}
+
+// timedNames are the scenarios among them.
+func timedNames() string {
+	var names []string
+	for _, t := range timed {
+		if !slices.Contains(names, t.scenario) {
+			names = append(names, t.scenario)
+		}
+	}
+	return strings.Join(names, ", ")
 }
 
 // sizes of sites for false alarms, in honest attempts a day.
