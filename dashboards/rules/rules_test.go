@@ -266,3 +266,20 @@ func TestEveryKindOfFindingIsInAnAlert(t *testing.T) {
 // quietly are kinds of findings that follow of what somebody did, or that another
 // alert tells of; a quota that is used is between a customer and who bills him.
 const quietly = "|operator_action|posture_change|quota_reached|"
+
+// TestTheReadmeKnowsTheAlerts: how many there are, and each file of them.
+func TestTheReadmeKnowsTheAlerts(t *testing.T) {
+	text, err := os.ReadFile(root + "/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := alerts(t)
+	if want := fmt.Sprintf("Prometheus' rules: %d alerts,", len(known)); !strings.Contains(string(text), want) {
+		t.Errorf("the README does not say: %s", want)
+	}
+	for name, a := range known {
+		if !strings.Contains(string(text), "\n| `"+a.File+"` | ") {
+			t.Errorf("the README has no row of %s, where %s is", a.File, name)
+		}
+	}
+}
