@@ -44,11 +44,12 @@ func (s *server) detection() func(realm string, state []byte) aggregate.Watch {
 		mode = detectionDry
 		s.log.Warn("detection does nothing but say what it finds: without kafka each instance sees its own events only (instances: 1 says that this is the only one)")
 	}
+	s.log.Info("all logins together are watched for attacks", "detection", string(mode))
 	return func(realm string, state []byte) aggregate.Watch {
 		var seed [8]byte
 		_, _ = rand.Read(seed[:]) // it never fails
 		w, err := aggregate.NewDetection(aggregate.DetectionConfig{Realm: realm, Seed: binary.LittleEndian.Uint64(seed[:]),
-			DryRun: mode == detectionDry, Found: s.found(realm)}, state)
+			DryRun: mode == detectionDry, Found: s.found(realm, mode)}, state)
 		if err != nil {
 			s.log.Warn("what was learned of normal logins cannot be read, and is learned anew", "realm", realm, "error", err)
 		}
@@ -56,8 +57,9 @@ func (s *server) detection() func(realm string, state []byte) aggregate.Watch {
 	}
 }
 
-// found logs each campaign once when it is opened and once when it is closed.
-func (s *server) found(realm string) func(*detect.Campaign) {
+// found logs each campaign once when it is opened and once when it is closed. With the
+// mode: whoever reads of an attack must know whether anything is done about it.
+func (s *server) found(realm string, mode detectionMode) func(*detect.Campaign) {
 	known := map[string]bool{}
 	return func(c *detect.Campaign) {
 		switch {
@@ -66,7 +68,7 @@ func (s *server) found(realm string) func(*detect.Campaign) {
 			s.log.Info("an attack has ended", "realm", realm, "campaign", c.ID, "what", c.Text(hashOnly))
 		case !known[c.ID] && len(known) < maxCampaignsLogged:
 			known[c.ID] = true
-			s.log.Warn("an attack", "realm", realm, "campaign", c.ID, "what", c.Text(hashOnly))
+			s.log.Warn("an attack", "realm", realm, "campaign", c.ID, "what", c.Text(hashOnly), "detection", string(mode))
 		}
 	}
 }

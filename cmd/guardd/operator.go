@@ -208,6 +208,9 @@ func (o *operator) refused(status int, answer []byte) error {
 	return fmt.Errorf("%w. %s", p, p.Detail)
 }
 
+// saidBy are the flags that say fields of other names.
+var saidBy = map[string]string{"expires_in": "--for", "expires_at": "--for or --until"}
+
 // refusedFields is a problem as its fields alone.
 type refusedFields struct{ *client.Problem }
 
@@ -215,7 +218,11 @@ type refusedFields struct{ *client.Problem }
 func (f refusedFields) Error() string {
 	var s strings.Builder
 	for i, e := range f.Fields {
-		s.WriteString([]string{": ", "; "}[min(i, 1)] + e.Field + " " + e.Reason)
+		field := e.Field
+		if flag, ok := saidBy[field]; ok {
+			field = flag
+		}
+		s.WriteString([]string{": ", "; "}[min(i, 1)] + field + " " + e.Reason)
 	}
 	return s.String()
 }

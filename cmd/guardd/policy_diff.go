@@ -120,11 +120,14 @@ func anyPolicy(name string, peppers bool) (*escalation.Policy, error) {
 			return p, p.Validate()
 		}
 	}
-	p, _, err := readPolicyOf("", name, peppers)
+	c, _, err := readPolicyOf("", name, peppers)
 	if err != nil && isConfiguration(err) {
-		p, _, err = readPolicyOf(name, "", peppers)
+		c, _, err = readPolicyOf(name, "", peppers)
 	}
-	return p, err
+	if err != nil {
+		return nil, err
+	}
+	return c.policy, nil
 }
 
 // differingRows are the lines of both policies, as policy check prints them, that

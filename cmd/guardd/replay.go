@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,11 +9,13 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net/netip"
 	"os"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/guardd/guardd/aggregate/asn"
 	"github.com/guardd/guardd/cmd/guardd/loginlog"
 	"github.com/guardd/guardd/escalation"
 )
@@ -43,6 +46,7 @@ type replayFlags struct {
 	config, policy string
 	json, quiet    bool
 	detect         bool
+	asnFile        string // "": as the configuration says
 	top            int
 }
 
@@ -60,10 +64,13 @@ func parseReplay(args []string, getenv env, out, errOut io.Writer) (*replayFlags
 	f := &replayFlags{}
 	f.config, _ = getenv("GUARDD_CONFIG")
 	f.policy, _ = getenv("GUARDD_POLICY")
+	f.asnFile, _ = getenv("GUARDD_ASN_FILE")
 	fs := newCommandLine("replay", replayUsage, out, errOut)
 	f.ofLog(fs.FlagSet)
 	fs.StringVar(&f.config, "config", f.config, "configuration `file` whose policy is used (GUARDD_CONFIG)")
 	fs.StringVar(&f.policy, "policy", f.policy, "`file` with the realms: part alone (GUARDD_POLICY)")
+	fs.BoolVar(&f.detect, "detect", false, "look for attacks in all logins together, too, and list them: what is beyond the usual once a week of the log has said what is usual")
+	fs.StringVar(&f.asnFile, "asn-file", f.asnFile, "with --detect: `file` of addresses' providers in MaxMind's format, by which attacks out of one provider's many networks are seen as such (GUARDD_ASN_FILE, asn_file)")
 
 	files, err := fs.parse(args)
 	if err != nil {
@@ -88,9 +95,8 @@ func (f *replayFlags) ofLog(fs *flag.FlagSet) {
 	fs.StringVar(&f.outcomes, "outcomes", "", "jsonl, csv: `WORD=MEANING,...` where a meaning is success, failure, unknown_account or skip")
 	fs.StringVar(&f.realm, "realm", escalation.DefaultRealm, "`realm` of logins whose line names none")
 	fs.StringVar(&f.flow, "flow", escalation.DefaultFlow, "`flow` of logins whose line names none")
-	fs.BoolVar(&f.detect, "detect", false, "look for attacks in all logins together, too, and list them: what is beyond the usual once a week of the log has said what is usual")
 	fs.BoolVar(&f.json, "json", false, "print JSON")
-	fs.IntVar(&f.top, "top", 10, "`number` of addresses and accounts, or of examples of a kind, to list")
+	fs.IntVar(&f.top, "top", 10, "`number` of addresses, of accounts and of attacks, or of examples of a kind, to list")
 	fs.BoolVar(&f.quiet, "quiet", false, "no progress on the terminal")
 }
 
@@ -107,6 +113,8 @@ func (f *replayFlags) check(files []string, fs *flag.FlagSet) error {
 		return fmt.Errorf("--top: must be from 0 to %d, not %d", topKeys, f.top)
 	case given["year"] && (f.year < 1970 || f.year > 2254):
 		return fmt.Errorf("--year: must be from 1970 to 2254, not %d", f.year)
+	case given["asn-file"] && !f.detect:
+		return errors.New("--asn-file: means nothing without --detect")
 	case !slices.Contains(escalation.Flows, f.flow):
 		return fmt.Errorf("--flow: unknown flow %q; there are %s", f.flow, strings.Join(escalation.Flows, ", "))
 	}
@@ -166,15 +174,19 @@ func replayCommand(ctx context.Context, args []string, getenv env, stdin io.Read
 	if err != nil {
 		return usageCode(err)
 	}
-	policy, name, err := replayPolicy(f.config, f.policy)
+	c, name, err := readPolicyOf(f.config, f.policy, false)
 	if err != nil {
 		return refuse(errOut, err)
 	}
-	if err := f.readable(policy); err != nil {
+	providers, err := f.providers(c)
+	if err == nil {
+		err = f.readable(c.policy)
+	}
+	if err != nil {
 		fmt.Fprintf(errOut, "guardd: replay: %v\n", err)
 		return exitUsage
 	}
-	r, err := replayLog(ctx, f, policy, stdin, errOut)
+	r, err := replayLog(ctx, f, c.policy, providers, stdin, errOut)
 	if err != nil {
 		fmt.Fprintf(errOut, "guardd: replay: %v\n", err)
 		return exitFailed
@@ -198,6 +210,20 @@ func replayCommand(ctx context.Context, args []string, getenv env, stdin io.Read
 	return exitOK
 }
 
+// providers opens who announces which address, as serve would with that
+// configuration; nil where detection does not look, or there is no such file.
+func (f *replayFlags) providers(c *config) (func(netip.Addr) uint32, error) {
+	path := cmp.Or(f.asnFile, c.ASNFile)
+	if path == "" || !f.detect {
+		return nil, nil
+	}
+	file, err := asn.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("asn_file: %w", err)
+	}
+	return file.Of, nil
+}
+
 // readable reports what of the flags cannot be read, or is not in the policy.
 func (f *replayFlags) readable(p *escalation.Policy) error {
 	if p.Realms[f.realm] == nil {
@@ -212,7 +238,7 @@ func (f *replayFlags) readable(p *escalation.Policy) error {
 }
 
 // replayLog replays the log through a policy.
-func replayLog(ctx context.Context, f *replayFlags, policy *escalation.Policy, stdin io.Reader, errOut io.Writer) (*replayReport, error) {
+func replayLog(ctx context.Context, f *replayFlags, policy *escalation.Policy, providers func(netip.Addr) uint32, stdin io.Reader, errOut io.Writer) (*replayReport, error) {
 	secrets, err := escalation.GenerateSecrets()
 	if err != nil {
 		return nil, err
@@ -222,14 +248,14 @@ func replayLog(ctx context.Context, f *replayFlags, policy *escalation.Policy, s
 		return nil, err
 	}
 	if f.detect {
-		r.detector = newDetector(r)
+		r.detector = newDetector(r, providers)
 	}
 	scanner, zone, err := f.scan(ctx, stdin, errOut, time.Now(), r.run)
 	if err != nil {
 		return nil, err
 	}
 	r.report.finish(f, scanner, zone, r)
-	r.report.Campaigns = r.detector.list(f.top)
+	r.report.CampaignsFound, r.report.Campaigns = r.detector.list(f.top)
 	return &r.report, nil
 }
 

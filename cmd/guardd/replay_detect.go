@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"maps"
+	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/guardd/guardd/aggregate"
@@ -28,8 +30,8 @@ type detector struct {
 // namesKept bounds the names that are remembered for the list.
 const namesKept = 1 << 20
 
-// newDetector watches the realms of r.
-func newDetector(r *replay) *detector {
+// newDetector watches the realms of r. providers may be nil.
+func newDetector(r *replay, providers func(netip.Addr) uint32) *detector {
 	d := &detector{found: map[string]detect.Campaign{}, names: map[string]string{}}
 	d.inline = aggregate.NewAggregator(aggregate.AggregatorConfig{
 		Store: r.store,
@@ -42,8 +44,9 @@ func newDetector(r *replay) *detector {
 			d.watching = append(d.watching, w)
 			return w
 		},
-		Now:    func() time.Time { return time.UnixMicro(r.clock) },
-		Failed: func(_ string, err error) { d.err = cmp.Or(d.err, err) },
+		Provider: providers,
+		Now:      func() time.Time { return time.UnixMicro(r.clock) },
+		Failed:   func(_ string, err error) { d.err = cmp.Or(d.err, err) },
 	}).Inline()
 	return d
 }
@@ -96,12 +99,56 @@ type replayCampaign struct {
 	Guesses  int       `json:"guesses"`
 	Sources  int       `json:"sources,omitempty"`
 	Accounts int       `json:"accounts,omitempty"`
+	// Groups are the addresses, networks and providers that most of it came from.
+	Groups []replayGroup `json:"groups,omitempty"`
 }
 
-// list is what was found, the most guesses first.
-func (d *detector) list(most int) []replayCampaign {
+// replayGroup is one of those, in the words of findings.
+type replayGroup struct {
+	Kind detect.GroupKind `json:"kind"` // source, network, asn
+	Key  string           `json:"key"`
+}
+
+func replayGroups(all []detect.Group) (list []replayGroup) {
+	for _, g := range all {
+		switch g.Kind {
+		case detect.GroupSource, detect.GroupNetwork:
+			list = append(list, replayGroup{g.Kind, g.Prefix.String()})
+		case detect.GroupASN:
+			list = append(list, replayGroup{g.Kind, g.Key})
+		}
+	}
+	return list
+}
+
+// groupsNamed is how many of a campaign's groups its line for people names.
+const groupsNamed = 4
+
+// from says where most of it came from.
+func (c *replayCampaign) from() string {
+	var names []string
+	for _, g := range c.Groups {
+		name := strings.TrimSuffix(g.Key, "/32")
+		if g.Kind == detect.GroupASN {
+			name = "AS" + name
+		}
+		if !strings.Contains(c.Text, name) {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	if len(names) > groupsNamed {
+		names = append(names[:groupsNamed], "...")
+	}
+	return "; most of it from " + strings.Join(names, ", ")
+}
+
+// list is how many were found, and those with the most guesses.
+func (d *detector) list(most int) (found int, first []replayCampaign) {
 	if d == nil {
-		return nil
+		return 0, nil
 	}
 	for _, w := range d.watching {
 		for _, c := range w.Detector().Campaigns.Take() { // since the last bin
@@ -117,12 +164,12 @@ func (d *detector) list(most int) []replayCampaign {
 	all := slices.SortedFunc(maps.Values(byID), func(a, b detect.Campaign) int {
 		return cmp.Or(cmp.Compare(b.Guesses, a.Guesses), cmp.Compare(a.ID, b.ID))
 	})
-	list := []replayCampaign{}
+	first = []replayCampaign{}
 	for _, c := range all[:min(most, len(all))] {
-		list = append(list, replayCampaign{What: c.What, Text: c.Text(d.name), Start: time.UnixMicro(c.Start).UTC(), Last: time.UnixMicro(c.Last).UTC(),
-			Guesses: c.Guesses, Sources: c.Sources, Accounts: c.Accounts})
+		first = append(first, replayCampaign{What: c.What, Text: c.Text(d.name), Start: time.UnixMicro(c.Start).UTC(), Last: time.UnixMicro(c.Last).UTC(),
+			Guesses: c.Guesses, Sources: c.Sources, Accounts: c.Accounts, Groups: replayGroups(c.Groups)})
 	}
-	return list
+	return len(all), first
 }
 
 func (d *detector) name(hash string) string {

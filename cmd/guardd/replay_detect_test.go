@@ -3,8 +3,15 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/guardd/guardd/aggregate/asn/asntest"
 )
 
 // TestReplayDetectsInTheRealLog: three weeks of a small public server hold what
@@ -59,5 +66,96 @@ func TestReplayDetectsInTheRealLog(t *testing.T) {
 	out.Reset()
 	if code := run(t.Context(), args[:7], noEnv, nil, &out, &errOut); code != exitOK || strings.Contains(out.String(), "campaigns") {
 		t.Errorf("exit %d, and campaigns without --detect", code)
+	}
+}
+
+// TestReplayAttributesToProviders: as serve does, by the file that the configuration,
+// the environment or the flag names, the last first.
+func TestReplayAttributesToProviders(t *testing.T) {
+	dir := t.TempDir()
+	for name, number := range map[string]uint32{"file": 64500, "environment": 64501, "flag": 64502} {
+		asntest.Write(t, filepath.Join(dir, name+".mmdb"), map[string]uint32{"198.18.0.0/15": number})
+	}
+	asntest.WriteOther(t, filepath.Join(dir, "city.mmdb"), "198.18.0.0/15")
+	config := filepath.Join(dir, "guardd.yaml")
+	if err := os.WriteFile(config, []byte("asn_file: file.mmdb\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	replay := func(environ map[string]string, args ...string) (code int, out, errOut string) {
+		var o, e bytes.Buffer
+		code = run(t.Context(), append([]string{"replay", realLog, "--year", "2025", "--zone", "UTC"}, args...), getenv(environ), nil, &o, &e)
+		return code, o.String(), e.String()
+	}
+	byEnv := map[string]string{"GUARDD_ASN_FILE": filepath.Join(dir, "environment.mmdb")}
+	for _, c := range []struct {
+		environ map[string]string
+		args    []string
+		want    string // of whom distributed guessing is; "": of nobody
+	}{
+		{nil, nil, ""},
+		{nil, []string{"--config", config}, "64500"},
+		{byEnv, []string{"--config", config}, "64501"},
+		{byEnv, []string{"--config", config, "--asn-file", filepath.Join(dir, "flag.mmdb")}, "64502"},
+	} {
+		code, out, errOut := replay(c.environ, append(c.args, "--detect", "--json")...)
+		var report replayFigures
+		if err := json.Unmarshal([]byte(out), &report); code != exitOK || err != nil {
+			t.Fatalf("%v: exit %d, %v: %s", c.args, code, err, errOut)
+		}
+		of := ""
+		for _, k := range report.Campaigns {
+			for _, g := range k.Groups {
+				if k.What == "distributed_guessing" && g.Kind == "asn" {
+					of = g.Key
+				}
+			}
+		}
+		if of != c.want {
+			t.Errorf("%v %v: distributed guessing is of %q, not of %q", c.environ, c.args, of, c.want)
+		}
+	}
+	if _, out, _ := replay(byEnv, "--detect"); !strings.Contains(out, "; most of it from ") || !strings.Contains(out, "AS64501") {
+		t.Errorf("people are not told of AS64501:\n%s", out)
+	}
+	if code, _, errOut := replay(byEnv); code != exitOK { // what configures serve is no fault of who does not detect
+		t.Errorf("exit %d: %s", code, errOut)
+	}
+	for _, c := range []struct {
+		want string
+		args []string
+	}{
+		{"replay: --asn-file: means nothing without --detect", []string{"--asn-file", filepath.Join(dir, "flag.mmdb")}},
+		{"replay: asn_file: stat nowhere: no such file", []string{"--detect", "--asn-file", "nowhere"}},
+		{"replay: asn_file: " + filepath.Join(dir, "city.mmdb"), []string{"--detect", "--asn-file", filepath.Join(dir, "city.mmdb")}},
+	} {
+		if code, out, errOut := replay(nil, c.args...); code != exitUsage || out != "" || !strings.Contains(errOut, c.want) {
+			t.Errorf("%v: exit %d, on stderr %q", c.args, code, errOut)
+		}
+	}
+}
+
+// TestReplayCountsWhatItDoesNotList: ten attacks listed of more were "10 found".
+func TestReplayCountsWhatItDoesNotList(t *testing.T) {
+	args := []string{"replay", realLog, "--year", "2025", "--zone", "Asia/Tokyo", "--detect", "--top"}
+	code, out, errOut := ran(t, append(args, "100")...)
+	lines := regexp.MustCompile(`(?m)^  \d+ [A-Z][a-z]+ \d\d:\d\d [a-z_]+: `).FindAllString(out, -1)
+	if code != exitOK || len(lines) < 5 || !strings.Contains(out, fmt.Sprintf("Attacks found %22d\n", len(lines))) || strings.Contains(out, "--top lists more") {
+		t.Fatalf("exit %d: %d attacks listed in\n%s%s", code, len(lines), out, errOut)
+	}
+	_, out, _ = ran(t, append(args, "2")...)
+	if !strings.Contains(out, fmt.Sprintf("Attacks found %22d\n", len(lines))) || !strings.Contains(out, lines[0]) || !strings.Contains(out, fmt.Sprintf("and %d others with fewer guesses", len(lines)-2)) {
+		t.Errorf("of %d attacks two are listed as\n%s", len(lines), out)
+	}
+	_, out, _ = ran(t, append(args, "2", "--json")...)
+	var report replayFigures
+	if err := json.Unmarshal([]byte(out), &report); err != nil || report.CampaignsFound != len(lines) || len(report.Campaigns) != 2 {
+		t.Errorf("%v: %d found, %d listed", err, report.CampaignsFound, len(report.Campaigns))
+	}
+	// Their times are of the zone that the head of the report is of.
+	if at := report.Campaigns[0].Start.In(time.FixedZone("JST", 9*3600)).Format("2 Jan 15:04"); len(report.Campaigns) > 0 && !strings.Contains(lines[0], at) {
+		t.Errorf("the first attack began at %s and is listed as %q", at, lines[0])
+	}
+	if code, _, errOut := ran(t, "policy", "diff", "default", "default", "--replay", realLog, "--detect"); code != exitUsage || !strings.Contains(errOut, "there is no flag --detect") {
+		t.Errorf("policy diff takes --detect, and does nothing with it: exit %d, %s", code, errOut)
 	}
 }

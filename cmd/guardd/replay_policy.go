@@ -6,12 +6,17 @@ import "github.com/guardd/guardd/escalation"
 // nothing but the policy: an old log is often replayed where the service's
 // secrets, keys and Redis are not. It returns where the policy is from too.
 func replayPolicy(configFile, policyFile string) (p *escalation.Policy, from string, err error) {
-	return readPolicyOf(configFile, policyFile, false)
+	c, from, err := readPolicyOf(configFile, policyFile, false)
+	if err != nil {
+		return nil, "", err
+	}
+	return c.policy, from, nil
 }
 
-// readPolicyOf is replayPolicy, if need be with the peppers that the policy names.
-func readPolicyOf(configFile, policyFile string, peppers bool) (p *escalation.Policy, from string, err error) {
-	c := defaults()
+// readPolicyOf is replayPolicy, if need be with the peppers that the policy names. The
+// configuration is checked as far as its policy.
+func readPolicyOf(configFile, policyFile string, peppers bool) (c *config, from string, err error) {
+	c = defaults()
 	var bad faults
 	if err := c.readFile(configFile, &bad); err != nil {
 		return nil, "", err
@@ -19,7 +24,8 @@ func readPolicyOf(configFile, policyFile string, peppers bool) (p *escalation.Po
 	if policyFile != "" {
 		c.Policy = policyFile
 	}
-	switch p = c.choosePolicy(&bad); {
+	p := c.choosePolicy(&bad)
+	switch {
 	case p == nil:
 		return nil, "", bad
 	case c.Policy != "":
@@ -42,5 +48,6 @@ func readPolicyOf(configFile, policyFile string, peppers bool) (p *escalation.Po
 		c.readPeppers(file, p, &bad)
 	}
 	validatePolicy(p, &bad)
-	return p, from, bad.err()
+	c.policy = p
+	return c, from, bad.err()
 }

@@ -35,8 +35,10 @@ type replayFigures struct {
 	HonestWithFriction int64        `json:"honest_with_friction"`
 	TopSources         []topSource  `json:"top_sources"`
 	TopAccounts        []topAccount `json:"top_accounts"`
-	// Campaigns are what --detect found; not there without it.
-	Campaigns []replayCampaign `json:"campaigns,omitzero"`
+	// Campaigns are what --detect found, the largest of CampaignsFound; not there
+	// without it.
+	Campaigns      []replayCampaign `json:"campaigns,omitzero"`
+	CampaignsFound int              `json:"campaigns_found,omitzero"`
 }
 
 type byAction struct {
@@ -164,12 +166,15 @@ func (p *replayReport) print(out io.Writer) error {
 		w.note("more than %s addresses or accounts: attempts here may be up to %s too high", thousands(topKeys), thousands(p.Attempts/topKeys+1))
 	}
 	if p.Campaigns != nil {
-		w.head("Attacks found", int64(len(p.Campaigns)))
-		if len(p.Campaigns) == 0 {
-			w.note("none. What is beyond the usual is found once a week of the log has said what is usual; what one address, one account or one password shows, at once")
+		w.head("Attacks found", int64(p.CampaignsFound))
+		if p.CampaignsFound == 0 {
+			w.note("none. What is beyond the usual is found once a week of the log has said what is usual; what one address or one account shows, at once")
 		}
 		for _, c := range p.Campaigns {
-			w.note("%s %s: %s", c.Start.Format("2 Jan 15:04"), c.What, printable(c.Text, 160))
+			w.note("%s %s: %s", c.Start.In(p.first.Location()).Format("2 Jan 15:04"), c.What, printable(c.Text+c.from(), 240))
+		}
+		if more := p.CampaignsFound - len(p.Campaigns); more > 0 {
+			w.note("and %s with fewer guesses (--top lists more)", plural(more, "other"))
 		}
 	}
 	if p.short > 0 {
