@@ -575,6 +575,57 @@ func TestAggregatorWaitsForItsStoreAtTheBeginning(t *testing.T) {
 	w.until("k", func() bool { return w.k("192.0.2.1/32") == 2 })
 }
 
+// TestASuccessorRemembersWhoWasSeen: what a Detection remembers beside its state is
+// in the store when its reader ends, and the next one's; a part that cannot be read is
+// said to be one.
+func TestASuccessorRemembersWhoWasSeen(t *testing.T) {
+	stores(t, func(t *testing.T, st learned) {
+		w := newWorld(t, st)
+		var current atomic.Pointer[aggregate.Detection]
+		var seed atomic.Uint64
+		var failed atomic.Int64
+		change := func(c *aggregate.AggregatorConfig) {
+			c.Watch = func(realm string, state []byte) aggregate.Watch {
+				d, _ := aggregate.NewDetection(aggregate.DetectionConfig{Realm: realm, Seed: seed.Add(1)}, state)
+				current.Store(d)
+				return d
+			}
+			c.Failed = func(string, error) { failed.Add(1) }
+		}
+		w.signIn("192.0.2.1", 0, 50)
+		a, stop := w.aggregator(change)
+		w.read(a, 50)
+		stop()
+		last := current.Load()
+		for i := range last.Parts() {
+			b, err := st.Get(t.Context(), keys.Learned("default", fmt.Sprint("seen", i)))
+			if err != nil || !bytes.Equal(b, last.Part(i)) {
+				t.Fatalf("part %d: %d bytes are stored, %d are remembered: %v", i, len(b), len(last.Part(i)), err)
+			}
+		}
+		before := last
+		w.signIn("192.0.2.1", 50, 51)
+		_, stop = w.aggregator(change)
+		w.until("the successor", func() bool { return current.Load() != before })
+		stop()
+		last = current.Load()
+		if !bytes.Equal(last.Part(0), before.Part(0)) || failed.Load() > 0 {
+			t.Errorf("the successor remembers other networks; %d failures", failed.Load())
+		}
+		if err := st.Put(t.Context(), keys.Learned("default", "seen0"), []byte("nonsense"), keys.Day); err != nil {
+			t.Fatal(err)
+		}
+		w.signIn("192.0.2.1", 51, 52)
+		_, stop = w.aggregator(change)
+		w.until("a failure", func() bool { return failed.Load() > 0 })
+		stop()
+		last = current.Load()
+		if b, _ := st.Get(t.Context(), keys.Learned("default", "seen0")); !bytes.Equal(b, last.Part(0)) {
+			t.Error("what cannot be read is not written anew")
+		}
+	})
+}
+
 // TestAControlIsSetOnceByWhoeverHasReadFurther.
 func TestAControlIsSetOnceByWhoeverHasReadFurther(t *testing.T) {
 	stores(t, func(t *testing.T, st learned) {

@@ -1,6 +1,7 @@
 package aggregate
 
 import (
+	"cmp"
 	"encoding/binary"
 	"net/netip"
 	"slices"
@@ -15,6 +16,7 @@ const (
 	successesKept = 3 << 16 // accounts in an hour: 2 MiB
 	askedKept     = 3 << 15 // visitors who were asked and have not solved it
 	pendingKept   = 3 << 15 // attempts whose second factor is waited for
+	tagsKept      = 1 << 14 // passwords' tags of the day before
 )
 
 // classer says of each event what it counts as (detect.Class). It sees the
@@ -23,6 +25,10 @@ type classer struct {
 	successes aging // account and hour
 	asked     aging // account and network: how often
 	pending   aging // attempt
+	// yesterdays are the tags under the key of the day before, by those of today: an
+	// outcome comes without it. Without them each midnight every password would be
+	// one that nobody has ever tried, popular ones included. Two halves, as sealedNames.
+	yesterdays, yesterdaysBefore map[string]string
 }
 
 func newClasser() *classer {
@@ -59,13 +65,28 @@ func (c *classer) class(e *Event, at int64, account uint64, ip keys.Address) (ou
 	}
 	stranger := !e.KnownDevice && !e.Familiar
 	out.sight = detect.Sight{At: at, Account: e.Account, Source: ip.Counted(), Wide: ip.Wide(), UA: uaOf(e.UAClass),
-		Tag: e.Tag, TagBefore: e.TagPrev, Stranger: stranger, Breached: e.Breached}
+		Tag: e.Tag, TagBefore: c.yesterday(e), Stranger: stranger, Breached: e.Breached}
 	if e.Kind == KindAttempt {
 		c.attempt(e, &out, at, account, stranger)
 	} else {
 		c.outcome(e, &out, at, account, stranger)
 	}
 	return out
+}
+
+// yesterday is the tag of e's password under the key of the day before; "" where
+// that is not known.
+func (c *classer) yesterday(e *Event) string {
+	if e.Tag == "" || e.TagPrev == "" {
+		return cmp.Or(c.yesterdays[e.Tag], c.yesterdaysBefore[e.Tag])
+	}
+	if _, known := c.yesterdays[e.Tag]; !known {
+		if c.yesterdays == nil || len(c.yesterdays) >= tagsKept {
+			c.yesterdaysBefore, c.yesterdays = c.yesterdays, map[string]string{}
+		}
+		c.yesterdays[e.Tag] = e.TagPrev
+	}
+	return e.TagPrev
 }
 
 func (c *classer) attempt(e *Event, out *classed, at int64, account uint64, stranger bool) {

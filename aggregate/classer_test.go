@@ -1,6 +1,8 @@
 package aggregate
 
 import (
+	"net/netip"
+	"strconv"
 	"testing"
 
 	"github.com/guardd/guardd/keys"
@@ -133,5 +135,41 @@ func TestSuccessesOfAnHourAreSpreadOverIt(t *testing.T) {
 	}
 	if all < 3*360 || all > 4*360 {
 		t.Errorf("360 accounts count %d times in three hours", all)
+	}
+}
+
+// TestAnOutcomeKnowsYesterdaysTag: only an attempt carries it. Without it every
+// midnight makes every password one that nobody has tried before.
+func TestAnOutcomeKnowsYesterdaysTag(t *testing.T) {
+	c := newClasser()
+	before := func(e Event) string {
+		e.Flow, e.Account = login, "a"
+		return c.class(&e, 1, 1, keys.AddressOf(netip.MustParseAddr("192.0.2.1"))).sight.TagBefore
+	}
+	failed := Event{Kind: KindOutcome, Outcome: "failure", Tag: "today"}
+	if got := before(failed); got != "" {
+		t.Errorf("nobody has said that it was %q", got)
+	}
+	before(Event{Kind: KindAttempt, Action: "allow", Tag: "today", TagPrev: "yesterday"})
+	if got := before(failed); got != "yesterday" {
+		t.Errorf("yesterday's tag is %q", got)
+	}
+	if got := before(Event{Kind: KindOutcome, Outcome: "failure", Tag: "today", TagPrev: "sealed", Repeat: true}); got != "sealed" {
+		t.Errorf("of a repeat it is %q", got)
+	}
+	if got := before(Event{Kind: KindOutcome, Outcome: "failure"}); got != "" {
+		t.Errorf("without a password it is %q", got)
+	}
+	for i := range 3 * tagsKept / 2 {
+		before(Event{Kind: KindAttempt, Action: "allow", Tag: strconv.Itoa(i), TagPrev: "x"})
+	}
+	if got := before(failed); got != "yesterday" {
+		t.Errorf("after half of what is kept it is %q", got)
+	}
+	for i := range 3 * tagsKept {
+		before(Event{Kind: KindAttempt, Action: "allow", Tag: "y" + strconv.Itoa(i), TagPrev: "x"})
+	}
+	if n := len(c.yesterdays) + len(c.yesterdaysBefore); n > 2*tagsKept || before(failed) != "" {
+		t.Errorf("%d are kept", n)
 	}
 }

@@ -2,6 +2,7 @@ package aggregate
 
 import (
 	"maps"
+	"math"
 	"net/netip"
 
 	"github.com/guardd/guardd/aggregate/detect"
@@ -55,6 +56,9 @@ func NewDetection(c DetectionConfig, state []byte) (*Detection, error) {
 	if w.d == nil {
 		w.d = detect.New(c.Seed)
 	}
+	for _, k := range w.d.Campaigns.Open(math.MaxInt) { // they were told when they were opened
+		w.told[k.ID], w.tally.open[k.ID] = 0, k.What
+	}
 	return w, err
 }
 
@@ -82,6 +86,15 @@ func (w *Detection) Open(most int) (list []Finding) {
 // State is Watch's.
 func (w *Detection) State() []byte { return w.d.Save() }
 
+// Parts, Part and Recall are Rememberer's.
+func (w *Detection) Parts() int { return detect.Parts }
+
+// Part is Rememberer's.
+func (w *Detection) Part(i int) []byte { return w.d.Part(i) }
+
+// Recall is Rememberer's.
+func (w *Detection) Recall(i int, part []byte) error { return w.d.Recall(i, part) }
+
 // Bin is Watch's.
 func (w *Detection) Bin(b *detect.Bin) Act {
 	r := w.d.Step(b)
@@ -99,7 +112,7 @@ func (w *Detection) Bin(b *detect.Bin) Act {
 // control is what is to be set now; nil where that is in force, and is for a while.
 func (w *Detection) control(r *detect.Result) *keys.Control {
 	at := r.Reading.At
-	c := keys.Control{Epoch: at, Posture: keys.Posture(r.Level), Baseline: w.size, Suspects: map[netip.Prefix]int64{}, Tags: map[string]int64{}}
+	c := keys.Control{Epoch: at, Learning: r.Reading.Learning, Posture: keys.Posture(r.Level), Baseline: w.size, Suspects: map[netip.Prefix]int64{}, Tags: map[string]int64{}}
 	if c.Posture > keys.Normal {
 		c.Until = at + lapse
 	}

@@ -204,6 +204,62 @@ func TestDetectionGoesOn(t *testing.T) {
 	}
 }
 
+// TestWhatGoesOnIsToldOnce: a campaign that a predecessor has told of is no new one,
+// and is counted as open.
+func TestWhatGoesOnIsToldOnce(t *testing.T) {
+	w, at := learnedDetection(t, DetectionConfig{Realm: "shop"})
+	_, at = quiet(w, at, 10*60*keys.Second, everywhere, 60)
+	next, err := NewDetection(DetectionConfig{Realm: "shop"}, w.State())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := next.Status().Open["distributed_guessing"]; n != 1 {
+		t.Errorf("%d campaigns are open", n)
+	}
+	quiet(next, at, 60*keys.Second, everywhere, 60)
+	found := next.Status().Found
+	if found[FindingCount{"distributed_guessing", "open"}] != 0 || found[FindingCount{"distributed_guessing", "update"}] == 0 {
+		t.Errorf("found: %v", found)
+	}
+}
+
+// TestWhoKnowsNothingLowersNothing: a successor whose state is lost is learning, and
+// leaves the posture and the baseline as they are set; what it finds of its own it sets.
+func TestWhoKnowsNothingLowersNothing(t *testing.T) {
+	st, spaces := keys.NewMemory(keys.MemoryConfig{}), keys.NewSpaces("shop", 3)
+	const at = monday
+	want := keys.Control{Epoch: at, Posture: keys.High, Until: at + lapse, Baseline: keys.Limit{Capacity: 3000, Count: 300, Period: baseline}}
+	if set, err := spaces.SetControl(t.Context(), st, &want, at); !set || err != nil {
+		t.Fatal(set, err)
+	}
+	w, err := NewDetection(DetectionConfig{Realm: "shop"}, []byte("no state"))
+	if err == nil {
+		t.Fatal("no state is one")
+	}
+	acts, _ := quiet(w, at, 5*60*keys.Second, oneSource, 60)
+	list := controls(acts)
+	if len(list) == 0 || len(list[len(list)-1].Suspects) == 0 {
+		t.Fatal("one address that tries 60 accounts is no suspect")
+	}
+	last := list[len(list)-1]
+	if set, err := spaces.SetControl(t.Context(), st, last, last.Epoch); !set || err != nil {
+		t.Fatal(set, err)
+	}
+	for i, s := range spaces {
+		b, err := st.Get(t.Context(), s.State())
+		if err != nil {
+			t.Fatal(err)
+		}
+		is := keys.DecodeState(b)
+		if is.Posture != keys.High || is.Until != want.Until || is.Baseline.Zero() || is.Epoch != last.Epoch {
+			t.Errorf("shard %d: %+v", i, is)
+		}
+		if b, err = st.Get(t.Context(), s.Suspect(oneSource(0).Source)); err != nil || b == nil {
+			t.Errorf("shard %d: the suspect is not set: %v", i, err)
+		}
+	}
+}
+
 // TestDetectionReadsItAllAgain: bins that a successor is given again, older than
 // the state, lower nothing.
 func TestDetectionReadsItAllAgain(t *testing.T) {

@@ -19,10 +19,12 @@ import (
 //
 //	read   which events were read, by instance, and are among the recent ones
 //	watch  the Watch's state
+//	seen0...  what it remembers beside it, if it is a Rememberer
 //	k0...  the sizes of addresses, in sizeParts parts
 const (
 	docRead  = "read"
 	docWatch = "watch"
+	docSeen  = "seen"
 	docSizes = "k"
 )
 
@@ -68,8 +70,66 @@ func (r *reader) begin(name string, whole bool) (*realm, error) {
 			return fail(err)
 		}
 		x.watch = r.a.c.Watch(name, state)
+		if err := r.recall(ctx, x, state != nil); err != nil {
+			return fail(err)
+		}
 	}
 	return x, nil
+}
+
+// recall gives a Watch that went on from a state what else was remembered.
+func (r *reader) recall(ctx context.Context, x *realm, goesOn bool) error {
+	m, ok := x.watch.(Rememberer)
+	if !ok {
+		return nil
+	}
+	x.remembered = make([]uint64, m.Parts())
+	for i := range x.remembered {
+		doc, err := r.a.c.Store.Get(ctx, seenKey(x.name, i))
+		if err != nil {
+			return err
+		}
+		if x.remembered[i] = digest(doc); doc == nil || !goesOn {
+			continue
+		}
+		if err := m.Recall(i, doc); err != nil {
+			r.a.failed(opLoad, err) // it is written anew
+		}
+	}
+	return nil
+}
+
+func seenKey(realm string, part int) string {
+	return keys.Learned(realm, docSeen+strconv.Itoa(part))
+}
+
+// remember writes the next part of what the Watch remembers, or all of them. What
+// fails is written in its next turn.
+func (r *reader) remember(ctx context.Context, x *realm, all bool) {
+	m, ok := x.watch.(Rememberer)
+	if !ok {
+		return
+	}
+	parts := 1
+	if all {
+		parts = len(x.remembered)
+	}
+	for range parts {
+		i := x.nextPart
+		x.nextPart = (i + 1) % len(x.remembered)
+		r.mu.Lock()
+		doc := m.Part(i)
+		r.mu.Unlock()
+		is := digest(doc)
+		if is == x.remembered[i] {
+			continue
+		}
+		if err := r.a.c.Store.Put(ctx, seenKey(x.name, i), doc, watchKept); err != nil {
+			r.a.failed(opSave, err)
+			return
+		}
+		x.remembered[i] = is
+	}
 }
 
 // flushing writes what was learned until the partition goes, and then all of it.
@@ -135,6 +195,7 @@ func (r *reader) flushRealm(ctx context.Context, x *realm, parts int, watch bool
 		if err := r.put(ctx, keys.Learned(x.name, docWatch), t.state, watchKept); err != nil {
 			r.a.failed(opSave, err)
 		}
+		r.remember(ctx, x, parts == sizeParts)
 	}
 	r.mu.Lock()
 	x.again(&t)

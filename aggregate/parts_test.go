@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/guardd/guardd/aggregate/detect"
 	"github.com/guardd/guardd/keys"
@@ -335,6 +336,39 @@ func TestBinsCloseByTheTimeOfEvents(t *testing.T) {
 	}
 }
 
+// TestARealmOutlivesAClockThatWasAhead: the store's clock was a day ahead, and is set
+// back. What comes then counts, and is not taken for late for a day.
+func TestARealmOutlivesAClockThatWasAhead(t *testing.T) {
+	x, seq := newRealm("default"), uint64(0)
+	failure := func(at int64) {
+		seq++
+		x.take(&Event{V: Version, ID: fmt.Sprint(seq), Instance: "a", Seq: seq, Kind: KindOutcome, Flow: login, Outcome: "failure",
+			Time: time.UnixMicro(at), Account: "a", IP: "192.0.2.1"}, nil, at, false)
+	}
+	const now = 1_800_000_000 * keys.Second
+	for i := range int64(10) {
+		failure(now + keys.Day + i*10*keys.Second)
+	}
+	x.classer.asked.overfull = 7
+	was := x.now()
+	for i := range int64(10) {
+		failure(now + i*10*keys.Second)
+	}
+	is := x.now()
+	if is.Late != was.Late || is.Bins < was.Bins+7 || is.Ahead > 0 {
+		t.Errorf("%d came late, %d bins were closed, %d were ahead", is.Late-was.Late, is.Bins-was.Bins, is.Ahead)
+	}
+	if is.Overfull != was.Overfull {
+		t.Errorf("a count went from %d to %d", was.Overfull, is.Overfull)
+	}
+	// One instance's clock is a little ahead: that is nothing.
+	mark := x.bins.mark
+	failure(mark - aheadMost + keys.Second)
+	if x.bins.mark != mark {
+		t.Error("a second makes it begin anew")
+	}
+}
+
 // TestARealmHasABound fills everything that a realm remembers.
 func TestARealmHasABound(t *testing.T) {
 	measure := func() uint64 {
@@ -355,6 +389,7 @@ func TestARealmHasABound(t *testing.T) {
 		x.classer.successes.add(1, f)
 		x.classer.asked.add(1, f)
 		x.classer.pending.add(1, f)
+		x.classer.yesterday(&Event{Tag: fmt.Sprintf("%016x", i), TagPrev: fmt.Sprintf("%016x", f)})
 		if i < 1000 {
 			x.fresh(&Event{Instance: fmt.Sprint(i), Seq: 1}, int64(i)+1)
 		}

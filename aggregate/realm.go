@@ -42,9 +42,12 @@ type realm struct {
 	saves   int                   // the part to write next
 	stored  []uint64              // hashes of the parts as they are stored
 	watch   Watch                 // nil: nobody watches
-	names   sealedNames
-	asn     func(netip.Addr) uint32
-	forged  uint64 // findings of forgers
+	// Hashes of what the watch remembers as it is stored, and the part to write next.
+	remembered []uint64
+	nextPart   int
+	names      sealedNames
+	asn        func(netip.Addr) uint32
+	forged     uint64 // findings of forgers
 
 	stats RealmStats
 	todo  todo
@@ -111,6 +114,9 @@ func (r *realm) take(e *Event, raw []byte, now int64, keep bool) {
 	if ahead || err != nil {
 		return
 	}
+	if r.bins.mark > now+aheadMost {
+		r.setBack()
+	}
 	ip, account := keys.AddressOf(addr), accountHash(e.Account)
 	if e.Kind == KindOutcome && e.Flow == login && e.Outcome == successName && !e.Duplicate && !e.Expired {
 		r.sizes.signedIn(account, placeOf(ip), hourOf(at))
@@ -125,6 +131,14 @@ func (r *realm) take(e *Event, raw []byte, now int64, keep bool) {
 		r.once(r.forgers.see(e, at, account, ip))
 	}
 	r.count(c, at)
+}
+
+// setBack begins anew with what goes by time: the store's clock was ahead, and has
+// been set back. Else all that comes until it is as late again would come too late.
+func (r *realm) setBack() {
+	was := r.classer
+	r.classer, r.forgers, r.bins = newClasser(), newForgeries(), bins{}
+	r.classer.successes.overfull, r.classer.asked.overfull, r.classer.pending.overfull = was.successes.overfull, was.asked.overfull, was.pending.overfull
 }
 
 // once publishes what is of a moment.

@@ -25,6 +25,18 @@ type Watch interface {
 	State() []byte
 }
 
+// Rememberer is a Watch that remembers more than fits its State, in parts that are
+// documents of their own: each is written less often, and only when it has changed.
+type Rememberer interface {
+	Watch
+	// Parts is how many there are, Part is one of them, from 0 on.
+	Parts() int
+	Part(i int) []byte
+	// Recall takes up a predecessor's part, before anything is seen. The error says
+	// what is wrong with it; then it is as if there were none.
+	Recall(i int, part []byte) error
+}
+
 // Act is what a Watch has the aggregator do.
 type Act struct {
 	// Control is what is to be set of the realm; nil leaves it as it is. Its Epoch

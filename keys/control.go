@@ -13,7 +13,10 @@ import (
 // one that reads it all again after a restart changes nothing until it is as far
 // as it was.
 type Control struct {
-	Epoch    int64
+	Epoch int64
+	// Learning: too little is known of the realm to say anything of its posture and
+	// its baseline. They stay as another has set them; the posture lapses by itself.
+	Learning bool
 	Posture  Posture
 	Until    int64 // when the posture lapses to Normal
 	Baseline Limit // the whole realm's; zero: none is learned
@@ -55,7 +58,10 @@ func (s Spaces) SetControl(ctx context.Context, st ControlStore, c *Control, now
 	stale := false
 	_, err = s.ChangeState(ctx, st, func(was State) (State, bool) {
 		is := was
-		is.Epoch, is.Posture, is.Until, is.Baseline = c.Epoch, c.Posture, c.Until, part
+		is.Epoch = c.Epoch
+		if !c.Learning {
+			is.Posture, is.Until, is.Baseline = c.Posture, c.Until, part
+		}
 		stale = was != is && was.Epoch >= c.Epoch && was.Epoch <= now+EpochAhead
 		return is, !stale && was != is
 	})

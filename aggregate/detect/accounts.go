@@ -14,6 +14,8 @@ type Accounts struct {
 	ladder [3]seen // accounts that failed once, twice, three times
 	pairs  seen    // of account and source
 	at     map[string]*guessed
+	// last is the latest sight; what is not later than upto was counted by a predecessor.
+	last, upto int64
 }
 
 // guessed is an account with at least four failures.
@@ -89,6 +91,10 @@ type Found struct {
 
 // See takes a sight and says what it belongs to.
 func (a *Accounts) See(s *Sight) (Found, bool) {
+	if s.At <= a.upto {
+		return Found{}, false
+	}
+	a.last = max(a.last, s.At)
 	switch {
 	case s.Class == Success:
 		return a.success(s)

@@ -17,6 +17,7 @@ type Detector struct {
 	Sources   *Sources
 	Spray     *Spray
 
+	seed        uint64 // of what is seen
 	novelty     *Novelty
 	attribution *Attribution
 	suspects    map[netip.Prefix]int64 // until
@@ -39,12 +40,15 @@ const (
 	// lapse is how long without a bin a level is not in force any more: what was set
 	// of it has lapsed by itself, and to go on would be to set it anew.
 	lapse = 15 * minute
+	// rereadMost is how far back a successor may be given bins again. Further back is
+	// a clock that was ahead and has been set back.
+	rereadMost = 3 * hour
 )
 
 // New has seen nothing. seed is a secret of the process: visitors choose what is
 // hashed.
 func New(seed uint64) *Detector {
-	return &Detector{Watch: NewWatch(), Campaigns: NewCampaigns(), Accounts: NewAccounts(seed + 1), Sources: NewSources(seed + 2),
+	return &Detector{seed: seed, Watch: NewWatch(), Campaigns: NewCampaigns(), Accounts: NewAccounts(seed + 1), Sources: NewSources(seed + 2),
 		Spray: NewSpray(seed + 3), novelty: NewNovelty(seed), attribution: NewAttribution(),
 		suspects: map[netip.Prefix]int64{}, tags: map[string]int64{}}
 }
@@ -119,6 +123,9 @@ type Result struct {
 // The maps of the Result are the detector's own, until the next call.
 func (d *Detector) Step(b *Bin) Result {
 	acting := d.Control.Level() > Calm || len(d.suspects) > 0
+	if d.last-b.Start > rereadMost {
+		d.setBack(b.Start)
+	}
 	r := Result{Reading: d.Watch.Step(b, acting)}
 	at := r.Reading.At
 	if d.last > 0 && at-d.last > lapse {
@@ -142,6 +149,28 @@ func (d *Detector) Step(b *Bin) Result {
 	d.Campaigns.tidy(at)
 	r.Campaigns = d.Campaigns.Take()
 	return r
+}
+
+// setBack has nothing end or turn at a time that is not to come for long: what was
+// learnt stays, what goes by time begins anew.
+func (d *Detector) setBack(at int64) {
+	d.Accounts, d.Sources, d.Spray = NewAccounts(d.seed+1), NewSources(d.seed+2), NewSpray(d.seed+3)
+	d.attribution, d.takeovers, d.sized = NewAttribution(), dayCount{}, 0
+	d.novelty.networks.setBack(at)
+	d.novelty.accounts.setBack(at)
+	d.Watch.base.h.last = min(d.Watch.base.h.last, at/hour)
+	c := &d.Control
+	c.since, c.sign, c.left = min(c.since, at), min(c.sign, at), min(c.left, at)
+	for p, until := range d.suspects {
+		d.suspects[p] = min(until, at+suspectFor)
+	}
+	for t, until := range d.tags {
+		d.tags[t] = min(until, at+tagFor)
+	}
+	for _, k := range d.Campaigns.open {
+		k.Start, k.Last, k.counted = min(k.Start, at), min(k.Last, at), min(k.counted, at)
+	}
+	clear(d.Campaigns.closed)
 }
 
 // attribute makes suspects of the few that most of the excess comes from, and

@@ -186,3 +186,57 @@ func TestALevelThatHasLapsedIsNotSetAgain(t *testing.T) {
 		}
 	}
 }
+
+// TestAClockThatIsSetBack by a day leaves no level, suspect or campaign in force until
+// it is as late again, and nothing that is not a number.
+func TestAClockThatIsSetBack(t *testing.T) {
+	d, at := learnt(t)
+	r := rand.New(rand.NewPCG(1, 1))
+	everywhere := func(_, i int) (Sight, bool) {
+		return Sight{Class: Cold, Account: strconv.Itoa(r.Int()), Source: hosts(r.IntN(1 << 16)), Stranger: true}, i < 60
+	}
+	if last, _, _ := play(d, r, at+day, 60, everywhere); last.Level != Critical {
+		t.Fatalf("the level is %v", last.Level)
+	}
+	d.suspect(from("198.51.100.9"), at+day, &Campaign{})
+	last, _, at := play(d, r, at, 40*6, nil)
+	if last.Level != Calm || len(last.Suspects) > 0 {
+		t.Errorf("40 minutes after the clock was set back the level is %v, suspects are %v", last.Level, last.Suspects)
+	}
+	if last, _, at = play(d, r, at, 10, nil); len(d.Campaigns.open) > 0 {
+		t.Errorf("%d campaigns are open", len(d.Campaigns.open))
+	}
+	bad := from("198.51.100.7")
+	last, all, _ := play(d, r, at, 60, func(_, i int) (Sight, bool) {
+		return Sight{Class: Cold, Account: strconv.Itoa(r.Int()), Source: bad}, i < 60
+	})
+	if _, ok := last.Suspects[bad]; !ok || last.Level != Calm {
+		t.Errorf("what comes from one address: level %v, suspects %v", last.Level, last.Suspects)
+	}
+	for _, x := range all {
+		for _, k := range x.Campaigns {
+			for _, g := range k.Groups {
+				if !(g.Minute < 1000) {
+					t.Fatalf("%v a minute from %v", g.Minute, g.Prefix)
+				}
+			}
+		}
+	}
+	h := d.Watch.base.hours
+	if play(d, r, at+hour, 1, nil); d.Watch.base.hours != h+1 {
+		t.Errorf("an hour after the clock was set back %d are seen", d.Watch.base.hours-h)
+	}
+}
+
+// TestALevelEndsAfterTheClockWasSetBack, though its last sign is of a day that is to come.
+func TestALevelEndsAfterTheClockWasSetBack(t *testing.T) {
+	d := New(1)
+	d.Control = Control{level: Critical, since: monday + day, sign: monday + day, hold: holdFirst}
+	d.last = monday + day
+	for at := int64(monday); at < monday+holdFirst+stepDown+Width; at += Width {
+		d.Step(&Bin{Start: at})
+	}
+	if d.Control.Level() != Calm {
+		t.Errorf("the level is %v", d.Control.Level())
+	}
+}

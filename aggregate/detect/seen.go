@@ -65,6 +65,9 @@ func (s *seen) add(at int64, h uint64) (was bool) {
 	return was
 }
 
+// setBack has the current period be that of at, where it is a later one.
+func (s *seen) setBack(at int64) { s.turn = min(s.turn, at/s.period) }
+
 // has looks without showing.
 func (s *seen) has(h uint64) bool { return s.now.has(h) || s.before.has(h) }
 
@@ -81,14 +84,18 @@ const (
 	bloomLast  = 23 // a layer of 1 MiB; what does not fit makes the filter say yes more often
 	bloomPer   = 16 // bits for each
 	bloomTries = 4
+	bloomMost  = (bloomLast-bloomFirst)/bloomStep + 1 // layers
 )
+
+// bloomWords is how large layer n is.
+func bloomWords(n int) int { return 1 << (bloomFirst + bloomStep*n - 6) }
 
 func (b *bloom) add(h uint64) {
 	n := len(b.layers)
-	if last := bloomFirst + bloomStep*(n-1); n == 0 || b.room <= 0 && last < bloomLast {
-		size := min(bloomFirst+bloomStep*n, bloomLast)
-		b.layers = append(b.layers, make([]uint64, 1<<(size-6)))
-		b.room = (1 << size) / bloomPer
+	if n == 0 || b.room <= 0 && n < bloomMost {
+		words := bloomWords(n)
+		b.layers = append(b.layers, make([]uint64, words))
+		b.room = 64 * words / bloomPer
 		n++
 	}
 	b.room--

@@ -14,6 +14,8 @@ type Spray struct {
 	tags   map[string]*sprayed
 	from   int64    // first sight
 	failed dayCount // cold failures
+	// last is the latest sight; what is not later than upto was counted by a predecessor.
+	last, upto int64
 }
 
 // sprayed is a password that at least four accounts were tried with.
@@ -61,9 +63,10 @@ func (s *Spray) See(x *Sight) (Sprayed, bool) {
 	if s.from == 0 {
 		s.from = x.At
 	}
-	if !x.Class.Failed() || x.Tag == "" {
+	if !x.Class.Failed() || x.Tag == "" || x.At <= s.upto {
 		return Sprayed{}, false
 	}
+	s.last = max(s.last, x.At)
 	s.failed.add(x.At)
 	h := x.At / hour
 	t := s.of(x)

@@ -12,10 +12,11 @@ import (
 
 // keptState is what a successor of a Detector needs so that it changes nothing by
 // itself: what was learnt, the level with its times, suspects, and the campaigns
-// that go on. What sketches hold comes again with the events that are read again.
+// that go on. What was seen comes in Parts.
 type keptState struct {
 	V         int
-	At        int64 // end of the last bin
+	At        int64  // end of the last bin
+	Seed      uint64 // of what is seen: its parts mean nothing under another
 	Watch     []byte
 	Level     Level
 	Since     int64
@@ -38,7 +39,7 @@ type keptSuspect struct {
 // Save returns all that a successor needs.
 func (d *Detector) Save() []byte {
 	c := &d.Control
-	s := keptState{V: savedVersion, At: d.last, Watch: d.Watch.Save(), Level: c.level, Since: c.since, Sign: c.sign, Hold: c.hold,
+	s := keptState{V: savedVersion, At: d.last, Seed: d.seed, Watch: d.Watch.Save(), Level: c.level, Since: c.since, Sign: c.sign, Hold: c.hold,
 		Left: c.left, Peak: c.peak, Stepped: c.stepped, Confirmed: c.confirmed, Tags: d.tags, Campaigns: d.Campaigns.open}
 	for p, until := range d.suspects {
 		s.Suspects = append(s.Suspects, keptSuspect{p.String(), until})
@@ -54,8 +55,9 @@ func (d *Detector) Save() []byte {
 // maxState is more than Save ever makes.
 const maxState = 8 << 20
 
-// Restore makes the successor of the Detector whose Save data is. The error says
-// why data is no such thing; begin with New then.
+// Restore makes the successor of the Detector whose Save data is, which Recalls its
+// parts. seed is used where data has none. The error says why data is no such thing;
+// begin with New then.
 func Restore(seed uint64, data []byte) (*Detector, error) {
 	if len(data) > maxState {
 		return nil, fmt.Errorf("%d bytes are more than a detector's state has", len(data))
@@ -66,6 +68,9 @@ func Restore(seed uint64, data []byte) (*Detector, error) {
 	}
 	if s.V != savedVersion || s.Level > Critical {
 		return nil, fmt.Errorf("a detector's state of version %d, and this program knows %d", s.V, savedVersion)
+	}
+	if s.Seed != 0 {
+		seed = s.Seed
 	}
 	d := New(seed)
 	var err error
