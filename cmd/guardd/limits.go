@@ -2,6 +2,11 @@ package main
 
 import (
 	"os"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/guardd/guardd/keys"
 	"github.com/guardd/guardd/keys/plandb"
@@ -24,16 +29,57 @@ func (c *config) loadLimits(bad *faults) {
 			return
 		}
 		defer f.Close()
-		if wrong := decode(f, c.Limits, &d); len(wrong) > 0 {
-			*bad = append(*bad, wrong...)
+		unread := decode(f, c.Limits, &d)
+		*bad = append(*bad, unread...)
+		if !unread.inRows() {
 			return
 		}
+		defer func(had int) { // of what could not be read, no more is told
+			*bad = append((*bad)[:had], slices.DeleteFunc((*bad)[had:], func(fault string) bool { return unread.explain(fault, &d) })...)
+		}(len(*bad))
 	}
-	book, wrong := plans.CompileIn(c.Region, &d, versionOf(&d), nil)
+	book, wrong := plans.CompileFile(c.Region, &d, versionOf(&d))
 	for _, f := range wrong {
 		bad.add(f.Field, "%s (in %s)", f.Reason, c.Limits)
 	}
 	c.book = book
+}
+
+// inRow is the beginning of a path in a row of plan limits: its list, number and field.
+var inRow = regexp.MustCompile(`^(rules|plans|keys)\[(\d+)\]\.([a-z0-9_]+)`)
+
+// inRows reports whether all faults are of single fields of rows: of whole lists
+// nothing can be told until they can be read.
+func (f faults) inRows() bool {
+	return !slices.ContainsFunc(f, func(fault string) bool { return !inRow.MatchString(fault) })
+}
+
+// explain reports whether a fault of d only follows of one of f: it is of a field that
+// could not be read, or that lacks where the row has a key that is unknown, which may
+// have been meant for it.
+func (f faults) explain(fault string, d *plans.Definition) bool {
+	m := inRow.FindStringSubmatch(fault)
+	if m == nil {
+		return false
+	}
+	row := m[1] + "[" + m[2] + "]."
+	return slices.ContainsFunc(f, func(unread string) bool {
+		n := inRow.FindStringSubmatch(unread)
+		return n != nil && (n[0] == m[0] || strings.HasPrefix(unread, row) && strings.HasPrefix(unread, n[0]+": unknown key") && lacks(d, m))
+	})
+}
+
+// lacks reports whether the field that inRow has matched was left as it is.
+func lacks(d *plans.Definition, m []string) bool {
+	list, row := map[string]reflect.Value{}, map[string]reflect.Value{}
+	fieldsByName(reflect.ValueOf(d).Elem(), list)
+	i, err := strconv.Atoi(m[2])
+	if err != nil || i >= list[m[1]].Len() {
+		return false
+	}
+	fieldsByName(list[m[1]].Index(i), row)
+	field, ok := row[m[3]]
+	return ok && field.IsZero()
 }
 
 func (c *config) checkLimitsDB(bad *faults) {

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -58,5 +60,70 @@ func TestPlanLimitsOfAFile(t *testing.T) {
 	}
 	if n := p.metric(t, `guardd_limit_takes_total{degraded="false",result="refused"}`); n != "2" {
 		t.Errorf("%s refused", n)
+	}
+}
+
+// TestAllFaultsOfALimitsFileAreToldAtOnce: what cannot be read, what is wrong, and not
+// what only follows.
+func TestAllFaultsOfALimitsFileAreToldAtOnce(t *testing.T) {
+	for _, c := range []struct {
+		yaml string
+		want []string // with FILE for its path
+	}{
+		{`
+rules:
+  - {name: burst, capacity: many, refill: 10/1s, lease: {above: 200, most: x}}
+  - {name: daily, capcity: 50, refill: 10}
+  - {nmae: hourly, capacity: 50, refill: 10/1h}
+  - {name: "x y", capacity: 10, refill: 10/1s, counts: what, routes: {"GET /": five}}
+plans:
+  - {name: free, rules: [burst, daily, hourly]}
+  - {name: dear, rules: []}
+keys:
+  - {sha256: zz, name: acme, plan: free}
+  - {sha256: "6b3a55e0261b0304143f805a24924d0c1c44524821305f31d9277843b8a10f4e", plan: free, overrides: [{rule: burst, capacity: -1}]}
+`, []string{
+			`rules[0].capacity: must be a whole number, not "many" (line 3)`,
+			`rules[0].lease.most: must be a whole number, not "x" (line 3)`,
+			`rules[1].capcity: unknown key (line 4)`,
+			`rules[2].nmae: unknown key (line 5)`,
+			`rules[3].routes.GET /: must be a whole number, not "five" (line 6)`,
+			`keys[0].sha256: must be 64 hex digits: printf %s KEY | sha256sum (line 11)`,
+			`rules[1].refill: must be a number of tokens, a slash and a duration, such as 20/1h (in FILE)`,
+			`rules[3].name: must be up to 64 letters, digits, '_', '.' and '-', not "x y" (in FILE)`,
+			`rules[3].counts: must be one of ["cost" "requests"], not "what" (in FILE)`,
+			`plans[1].rules: between 1 and 16 rules are needed, not 0 (in FILE)`,
+			`keys[1].overrides[0].capacity: must be a whole number of tokens, at least 1 (in FILE)`,
+		}},
+		{`
+rules: 5
+plans:
+  - {name: free, rules: [burst]}
+`, []string{`rules: must be a list (line 2)`}},
+		{`
+rule:
+  - {name: burst, capacity: 50, refill: 10/1s}
+plans:
+  - {name: free, rules: [burst]}
+`, []string{`rule: unknown key (line 2)`}},
+		{`
+rules:
+  - {name: burst, capacity: 50, refill: 10/1s}
+plans:
+  - {name: free, rules: [burst, hourly]}
+`, []string{`plans[0].rules[1]: there is no rule "hourly" (in FILE)`}},
+	} {
+		file := writeFile(t, "limits.yaml", c.yaml)
+		_, err := loadWith(t, "", nil, "--limits", file)
+		var bad faults
+		if !errors.As(err, &bad) {
+			t.Fatalf("%s: %v", c.yaml, err)
+		}
+		for i := range bad {
+			bad[i] = strings.ReplaceAll(bad[i], file, "FILE")
+		}
+		if !slices.Equal(bad, c.want) {
+			t.Errorf("%s\n%s\nnot\n%s", c.yaml, strings.Join(bad, "\n"), strings.Join(c.want, "\n"))
+		}
 	}
 }

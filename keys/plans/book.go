@@ -29,6 +29,15 @@ type Book struct {
 	count atomic.Int64
 
 	place place
+	// broken is what a file has and cannot be: who names it is not told that it is
+	// missing. nil: who needs what is bad is told so.
+	broken *broken
+}
+
+// broken are rows with faults, by name; under "" those that have none.
+type broken struct {
+	rules map[string]bool
+	plans map[string]*plan // with what rules of them there are
 }
 
 // bound is one rule with the limit that is in force for somebody.
@@ -91,6 +100,17 @@ func CompileIn(region string, d *Definition, version string, last *Book) (*Book,
 	return compile(d, version, last, place{region: region})
 }
 
+// CompileFile is CompileIn for a file that is taken whole or not at all, by somebody who
+// mends all of it at once: told is everything that is wrong, and nothing that is wrong
+// only because something else is, such as a plan of a rule whose capacity is a word.
+func CompileFile(region string, d *Definition, version string) (*Book, Faults) {
+	b := newBook(version, place{region: region})
+	b.broken = &broken{map[string]bool{}, map[string]*plan{}}
+	faults := b.compile(d, &Book{})
+	b.broken = nil
+	return b, faults
+}
+
 // Check is all that is wrong with d in whatever region, to somebody who changes it
 // for all of them.
 func Check(d *Definition) Faults {
@@ -99,11 +119,18 @@ func Check(d *Definition) Faults {
 }
 
 func compile(d *Definition, version string, last *Book, at place) (*Book, Faults) {
-	b := &Book{version: version, place: at, rules: map[string]*bound{}, plans: map[string]*plan{}, keys: map[Digest]*owner{}}
 	if last == nil {
 		last = &Book{}
 	}
-	var faults Faults
+	b := newBook(version, at)
+	return b, b.compile(d, last)
+}
+
+func newBook(version string, at place) *Book {
+	return &Book{version: version, place: at, rules: map[string]*bound{}, plans: map[string]*plan{}, keys: map[Digest]*owner{}}
+}
+
+func (b *Book) compile(d *Definition, last *Book) (faults Faults) {
 	for i := range d.Rules {
 		b.addRule(d.Rules[i], fmt.Sprintf("rules[%d]", i), last, &faults)
 	}
@@ -123,15 +150,18 @@ func compile(d *Definition, version string, last *Book, at place) (*Book, Faults
 	for _, r := range b.rules {
 		b.slots = b.slots || r.Kind == Concurrency
 	}
-	return b, faults
+	return faults
 }
 
 func (b *Book) addRule(r Rule, at string, last *Book, faults *Faults) {
-	if b.rules[r.Name] != nil {
+	var bad Faults
+	if b.rules[r.Name] != nil || b.broken.twice(r.Name) {
 		faults.add(at+".name", fmt.Sprintf("%q is used twice", r.Name))
+		if b.broken != nil {
+			r.check(at, faults)
+		}
 		return
 	}
-	var bad Faults
 	l := r.check(at, &bad) // completes r
 	x := newBound(r, l)
 	if len(bad) == 0 {
@@ -142,25 +172,34 @@ func (b *Book) addRule(r Rule, at string, last *Book, faults *Faults) {
 		return
 	}
 	*faults = append(*faults, bad...)
+	if b.broken != nil {
+		b.broken.rules[r.Name] = true
+	}
 	if old := last.rules[r.Name]; old != nil {
 		b.rules[r.Name] = old
 	}
 }
 
 func (b *Book) addPlan(p Plan, at string, last *Book, faults *Faults) {
-	if b.plans[p.Name] != nil {
+	twice := b.plans[p.Name] != nil || p.Name != "" && b.broken.plan(p.Name) != nil
+	if twice {
 		faults.add(at+".name", fmt.Sprintf("%q is used twice", p.Name))
-		return
+		if b.broken == nil {
+			return
+		}
 	}
 	var bad Faults
 	checkName(at+".name", p.Name, &bad)
 	if n := len(p.Rules); n == 0 || n > MaxRules {
 		bad.add(at+".rules", fmt.Sprintf("between 1 and %d rules are needed, not %d", MaxRules, n))
 	}
-	made := &plan{Plan: p}
+	made, whole := &plan{Plan: p}, true
 	for i, name := range p.Rules {
 		r := b.rules[name]
 		switch {
+		case r == nil && b.broken.rule(name):
+			whole = false
+			continue
 		case r == nil:
 			bad.add(fmt.Sprintf("%s.rules[%d]", at, i), fmt.Sprintf("there is no rule %q", name))
 		case slices.Contains(p.Rules[:i], name):
@@ -168,20 +207,30 @@ func (b *Book) addPlan(p Plan, at string, last *Book, faults *Faults) {
 		}
 		made.rules = append(made.rules, r)
 	}
-	if len(bad) == 0 {
+	switch {
+	case twice:
+		*faults = append(*faults, bad...)
+		return
+	case len(bad) == 0 && whole:
 		b.plans[p.Name] = made
 		return
 	}
 	*faults = append(*faults, bad...)
+	if b.broken != nil {
+		b.broken.plans[p.Name] = made
+	}
 	if old := last.plans[p.Name]; old != nil {
 		b.plans[p.Name] = old
 	}
 }
 
 func (b *Book) addKey(k Key, at string, last *Book, faults *Faults) {
-	if b.keys[k.SHA256] != nil {
+	twice := b.keys[k.SHA256] != nil
+	if twice {
 		faults.add(at+".sha256", "is used twice")
-		return
+		if b.broken == nil {
+			return
+		}
 	}
 	var bad Faults
 	switch {
@@ -192,24 +241,47 @@ func (b *Book) addKey(k Key, at string, last *Book, faults *Faults) {
 	}
 	choose(at+".state", &k.State, &bad, Active, Suspended)
 	o := &owner{Key: k}
-	p := b.plans[k.Plan]
-	if p == nil {
-		bad.add(at+".plan", fmt.Sprintf("there is no plan %q", k.Plan))
-	} else {
+	p, half := b.plans[k.Plan], b.broken.plan(k.Plan)
+	switch {
+	case p != nil:
 		o.rules, o.group = p.rules, "plan "+p.Name
-		o.override(b.place, at+".overrides", &bad)
+		o.override(b.place, at+".overrides", nil, &bad)
+	case half != nil:
+		o.rules = slices.DeleteFunc(slices.Clone(half.rules), func(r *bound) bool { return r == nil })
+		o.override(b.place, at+".overrides", half, &bad)
+	case b.broken.plan("") == nil:
+		bad.add(at+".plan", fmt.Sprintf("there is no plan %q", k.Plan))
 	}
-	if len(bad) == 0 {
+	if len(bad) == 0 && p != nil && !twice {
 		b.keys[k.SHA256] = o
 		return
 	}
 	*faults = append(*faults, bad...)
+	if twice {
+		return
+	}
 	if old := last.keys[k.SHA256]; old != nil {
 		b.keys[k.SHA256] = old
 	}
 }
 
-func (o *owner) override(p place, at string, faults *Faults) {
+// rule reports whether a fault of that rule, or of one whose name is not known, is told.
+func (b *broken) rule(name string) bool { return b != nil && (b.rules[name] || b.rules[""]) }
+
+// twice reports whether a rule of that name was told of before.
+func (b *broken) twice(name string) bool { return b != nil && name != "" && b.rules[name] }
+
+// plan is the one of that name whose faults are told; nil: there is none.
+func (b *broken) plan(name string) *plan {
+	if b == nil {
+		return nil
+	}
+	return b.plans[name]
+}
+
+// override takes over the key's own numbers. half is its plan where that is not whole:
+// of what that names, and has not, nothing is told.
+func (o *owner) override(p place, at string, half *plan, faults *Faults) {
 	if len(o.Overrides) == 0 {
 		return
 	}
@@ -219,6 +291,9 @@ func (o *owner) override(p place, at string, faults *Faults) {
 		path := at + "[" + strconv.Itoa(i) + "]"
 		j := slices.IndexFunc(o.rules, func(r *bound) bool { return r.Name == v.Rule })
 		switch {
+		case j < 0 && half != nil && (len(half.Rules) == 0 || slices.Contains(half.Rules, v.Rule)):
+			v.check(path, faults)
+			continue
 		case j < 0:
 			faults.add(path+".rule", fmt.Sprintf("the plan has no rule %q", v.Rule))
 			continue
@@ -248,6 +323,16 @@ func (o *owner) override(p place, at string, faults *Faults) {
 		}
 		*faults = append(*faults, bad...)
 		o.rules[j] = x
+	}
+}
+
+// check is of an override whose rule is not known: of what kind it is nobody can say.
+func (v *Override) check(at string, faults *Faults) {
+	if v.Capacity != nil && *v.Capacity < 1 {
+		faults.add(at+".capacity", keys.ErrCapacity.Error())
+	}
+	if _, _, err := keys.ParseRefill(v.Refill); v.Refill != "" && err != nil {
+		faults.add(at+".refill", err.Error())
 	}
 }
 
