@@ -76,6 +76,21 @@ func TestSprayAtALargeSiteTakesItsShare(t *testing.T) {
 	}
 }
 
+// TestSprayExpectsHalfAsManyAgain of a popular password, as a mailing makes it; not
+// twice as many.
+func TestSprayExpectsHalfAsManyAgain(t *testing.T) {
+	const h = monday / hour
+	s := NewSpray(1)
+	s.from = monday - 3*day
+	popular := &sprayed{last: h}
+	for i := range int64(24) {
+		popular.hours[(h-24-i)%48] = 100
+	}
+	if least := s.limit(popular, h); least < 1.5*2400 || least > 2*2400 {
+		t.Errorf("of 2,400 accounts yesterday, %.0f are expected at most", least)
+	}
+}
+
 // TestSprayIsKeptInAFloodOfPasswords: of those that are tried few times. What was
 // sprayed days ago makes room.
 func TestSprayIsKeptInAFloodOfPasswords(t *testing.T) {

@@ -236,6 +236,59 @@ func TestADeviceIsKeptAtHome(t *testing.T) {
 	}
 }
 
+// untilAsked makes guesses at a's account until a is asked for that.
+func untilAsked(t *testing.T, w *world, a *escalation.Attempt, kind string) *escalation.Verdict {
+	t.Helper()
+	for range 100 {
+		v, err := w.guard.Check(t.Context(), a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v.Proceed {
+			continue
+		}
+		if v.Challenge.Kind == kind {
+			return v
+		}
+		b := *a
+		if b.Proof, err = w.guard.Solve(t.Context(), v.Challenge.Token, keys.Verify); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.guard.Check(t.Context(), &b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Fatalf("nobody is asked for %s", kind)
+	return nil
+}
+
+// TestASolvedPictureIsServed: to an attacker who solves them as to an owner, once.
+func TestASolvedPictureIsServed(t *testing.T) {
+	for _, s := range []struct {
+		l       login
+		outcome keys.Outcome
+		want    [4]int // guesses, served, honest, asked
+	}{
+		{login{attack: true}, keys.Failure, [4]int{1, 1, 0, 0}},
+		{login{right: true, victim: true}, keys.Success, [4]int{0, 0, 1, 1}},
+		{login{right: true, own: true}, keys.Success, [4]int{}},
+	} {
+		w, r := emptyWorld(t, Config{Solvers: 1})
+		s.l.at, s.l.account, s.l.ip, s.l.password = w.clock, "a", netip.MustParseAddr("20.0.0.7"), "p"
+		untilAsked(t, w, w.attempt(&s.l), escalation.KindCaptcha)
+		if err := w.do(t.Context(), &s.l); err != nil {
+			t.Fatal(err)
+		}
+		is := w.score
+		if got := [4]int{is.Guesses, is.Served, is.Honest, is.Challenged}; got != s.want || is.LockedOut != 0 {
+			t.Errorf("%+v: guesses, served, honest, asked are %v, want %v; %d locked out", s.l, got, s.want, is.LockedOut)
+		}
+		if len(r.outcomes) != 1 || r.outcomes[0] != s.outcome || r.attempts != 2 {
+			t.Errorf("%+v: %v of %d attempts", s.l, r.outcomes, r.attempts)
+		}
+	}
+}
+
 // TestOwnersThatAreLockedOutAreCounted: who is refused with the proof in hand; an
 // attacker who is, or somebody who mistyped, is none.
 func TestOwnersThatAreLockedOutAreCounted(t *testing.T) {
@@ -255,27 +308,8 @@ func TestOwnersThatAreLockedOutAreCounted(t *testing.T) {
 		// A picture is asked for, and by the time it is solved a code is: as a fault of
 		// the guard's would have it for everybody.
 		a := w.attempt(&s.l)
-		var picture *escalation.Verdict
-		for kind := ""; kind != escalation.KindVerify; {
-			v, err := w.guard.Check(t.Context(), a)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if v.Proceed {
-				continue
-			}
-			if kind = v.Challenge.Kind; kind == escalation.KindCaptcha && picture == nil {
-				picture = v
-				continue
-			}
-			b := *a
-			if b.Proof, err = w.guard.Solve(t.Context(), v.Challenge.Token, keys.Verify); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := w.guard.Check(t.Context(), &b); err != nil {
-				t.Fatal(err)
-			}
-		}
+		picture := untilAsked(t, w, a, escalation.KindCaptcha)
+		untilAsked(t, w, a, escalation.KindVerify)
 		if _, err := w.again(t.Context(), &s.l, a, picture, keys.Captcha); err != nil {
 			t.Fatal(err)
 		}
