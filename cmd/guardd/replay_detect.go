@@ -20,9 +20,9 @@ import (
 // service.
 type detector struct {
 	inline   *aggregate.Inline
-	watching []*aggregate.Detection
-	found    map[string]detect.Campaign
-	names    map[string]string // of accounts, by hash
+	watching map[string]*aggregate.Detection // by realm
+	found    map[string]detect.Campaign      // the last state, by realm and id
+	names    map[string]string               // of accounts, by hash
 	flushed  int64
 	err      error
 }
@@ -32,7 +32,7 @@ const namesKept = 1 << 20
 
 // newDetector watches the realms of r. providers may be nil.
 func newDetector(r *replay, providers func(netip.Addr) uint32) *detector {
-	d := &detector{found: map[string]detect.Campaign{}, names: map[string]string{}}
+	d := &detector{watching: map[string]*aggregate.Detection{}, found: map[string]detect.Campaign{}, names: map[string]string{}}
 	d.inline = aggregate.NewAggregator(aggregate.AggregatorConfig{
 		Store: r.store,
 		Shards: func(realm string) (int, bool) {
@@ -41,7 +41,7 @@ func newDetector(r *replay, providers func(netip.Addr) uint32) *detector {
 		},
 		Watch: func(realm string, _ []byte) aggregate.Watch {
 			w, _ := aggregate.NewDetection(aggregate.DetectionConfig{Realm: realm, Found: d.keep(realm)}, nil) // of no state nothing is wrong
-			d.watching = append(d.watching, w)
+			d.watching[realm] = w
 			return w
 		},
 		Provider: providers,
@@ -150,18 +150,12 @@ func (d *detector) list(most int) (found int, first []replayCampaign) {
 	if d == nil {
 		return 0, nil
 	}
-	for _, w := range d.watching {
+	for realm, w := range d.watching {
 		for _, c := range w.Detector().Campaigns.Take() { // since the last bin
-			d.found[" "+c.ID] = c
+			d.keep(realm)(&c)
 		}
 	}
-	byID := map[string]detect.Campaign{}
-	for _, c := range d.found {
-		if known, ok := byID[c.ID]; !ok || known.Last < c.Last || known.Guesses < c.Guesses {
-			byID[c.ID] = c
-		}
-	}
-	all := slices.SortedFunc(maps.Values(byID), func(a, b detect.Campaign) int {
+	all := slices.SortedFunc(maps.Values(d.found), func(a, b detect.Campaign) int {
 		return cmp.Or(cmp.Compare(b.Guesses, a.Guesses), cmp.Compare(a.ID, b.ID))
 	})
 	first = []replayCampaign{}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -11,7 +12,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/guardd/guardd/aggregate"
 	"github.com/guardd/guardd/aggregate/asn/asntest"
+	"github.com/guardd/guardd/aggregate/detect"
+	"github.com/guardd/guardd/keys"
 )
 
 // TestReplayDetectsInTheRealLog: three weeks of a small public server hold what
@@ -157,5 +163,47 @@ func TestReplayCountsWhatItDoesNotList(t *testing.T) {
 	}
 	if code, _, errOut := ran(t, "policy", "diff", "default", "default", "--replay", realLog, "--detect"); code != exitUsage || !strings.Contains(errOut, "there is no flag --detect") {
 		t.Errorf("policy diff takes --detect, and does nothing with it: exit %d, %s", code, errOut)
+	}
+}
+
+// TestReplayListsEachRealmsCampaigns: the last state of each, the most guesses first,
+// with the names of accounts that are known. One attacker in two realms is two: a
+// campaign's id is its realm's own.
+func TestReplayListsEachRealmsCampaigns(t *testing.T) {
+	d := &detector{watching: map[string]*aggregate.Detection{}, found: map[string]detect.Campaign{}, names: map[string]string{"h1": "alice"}}
+	at := func(minutes int64) int64 { return 1_800_000_000_000_000 + minutes*60*keys.Second }
+	from := netip.MustParsePrefix("192.0.2.1/32")
+	hammer := func(id, account string, guesses int) *detect.Campaign {
+		return &detect.Campaign{ID: id, What: "hammering", Start: at(0), Last: at(7), Guesses: guesses, Sources: 2, Accounts: 3,
+			Sample: []string{account}, Groups: []detect.Group{{Kind: detect.GroupSource, Prefix: from}}}
+	}
+	shop, forum := d.keep("shop"), d.keep("forum")
+	shop(hammer("a", "h1", 10))
+	shop(hammer("a", "h1", 40))
+	forum(hammer("a", "h2", 50))
+	shop(hammer("b", "h3", 30))
+	start, last := time.UnixMicro(at(0)).UTC(), time.UnixMicro(at(7)).UTC()
+	n, list := d.list(2)
+	for i := range list {
+		list[i].Groups = nil
+	}
+	want := []replayCampaign{
+		{What: "hammering", Text: "h2: guessed at 50 times from 192.0.2.1 within 7 minutes", Start: start, Last: last, Guesses: 50, Sources: 2, Accounts: 3},
+		{What: "hammering", Text: "alice: guessed at 40 times from 192.0.2.1 within 7 minutes", Start: start, Last: last, Guesses: 40, Sources: 2, Accounts: 3},
+	}
+	if diff := cmp.Diff(want, list); diff != "" || n != 3 {
+		t.Errorf("%d were found: %s", n, diff)
+	}
+	// What came after the last whole bin is there, too.
+	w, err := aggregate.NewDetection(aggregate.DetectionConfig{Realm: "shop"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.watching["shop"] = w
+	for i := range int64(60) {
+		w.See(&detect.Sight{At: at(i), Class: detect.Cold, Account: "h1", Source: from, Wide: from})
+	}
+	if n, l := d.list(9); n != 4 || len(l) != 4 || l[0].Guesses != 60 || !strings.HasPrefix(l[0].Text, "alice: ") {
+		t.Errorf("%+v", l)
 	}
 }
