@@ -314,6 +314,11 @@ func TestDetectionSetsAtOnce(t *testing.T) {
 	w, at := learnedDetection(t, DetectionConfig{Realm: "shop", Found: func(*detect.Campaign) { found++ }})
 	set := w.set
 	n := 0
+	another := func(i int) detect.Sight { // not in time with the beat
+		s := oneSource(i)
+		s.Source = netip.MustParsePrefix("192.0.2.7/32")
+		return s
+	}
 	spraying := func(int) detect.Sight {
 		n++
 		s := oneSource(n)
@@ -324,7 +329,7 @@ func TestDetectionSetsAtOnce(t *testing.T) {
 		attack func(int) detect.Sight
 		n      int
 		long   int64
-	}{{nil, 0, 60}, {spraying, 30, 300}, {everywhere, 60, 600}, {nil, 0, 26 * 3600}} {
+	}{{nil, 0, 60}, {another, 30, 10}, {nil, 0, 1230}, {another, 30, 20}, {nil, 0, 1210}, {spraying, 30, 300}, {everywhere, 60, 600}, {nil, 0, 26 * 3600}} {
 		acts, next := quiet(w, at, detect.Width, part.attack, part.n)
 		for ; next <= at+part.long*keys.Second; acts, next = quiet(w, next, detect.Width, part.attack, part.n) {
 			was := set.Posture
@@ -371,7 +376,7 @@ func inForce[K comparable](until map[K]int64, at int64) (n int) {
 // TestDetectionLapses a quarter of an hour after its last beat (DESIGN), and beats twice a minute.
 func TestDetectionLapses(t *testing.T) {
 	w, at := learnedDetection(t, DetectionConfig{Realm: "shop"})
-	acts, _ := quiet(w, at, 10*60*keys.Second, everywhere, 60)
+	acts, end := quiet(w, at, 10*60*keys.Second, everywhere, 60)
 	var last *keys.Control
 	for _, c := range controls(acts) {
 		if c.Posture > keys.Normal && c.Until-c.Epoch != 900*keys.Second {
@@ -381,6 +386,9 @@ func TestDetectionLapses(t *testing.T) {
 			t.Errorf("%d s without a beat", (c.Epoch-last.Epoch)/keys.Second)
 		}
 		last = c
+	}
+	if end-last.Epoch > 30*keys.Second || len(controls(acts)) > 30 {
+		t.Errorf("%d beats in ten minutes, the last %d s before the end", len(controls(acts)), (end-last.Epoch)/keys.Second)
 	}
 }
 
@@ -397,7 +405,7 @@ func TestDetectionLeavesANewRealmAlone(t *testing.T) {
 		t.Errorf("%d times something is set: %+v", len(list), list[0])
 	}
 	w.c.DryRun = true
-	acts, _ = quiet(w, at, 60*keys.Second, oneSource, 30)
+	acts, at = quiet(w, at, 60*keys.Second, oneSource, 30)
 	for _, a := range acts {
 		for _, b := range a.Findings {
 			if !bytes.Contains(b, []byte(`"learning":true`)) {
@@ -411,6 +419,19 @@ func TestDetectionLeavesANewRealmAlone(t *testing.T) {
 	}
 	if s := w.Status(); s.Networks != 1 || s.Tags != 0 {
 		t.Errorf("%+v", s)
+	}
+	// A suspect that goes on is one for longer than it was set for at first.
+	w.c.DryRun = false
+	n := 0
+	acts, at = quiet(w, at, 1200*keys.Second, func(int) detect.Sight {
+		n++
+		s := oneSource(0)
+		s.Account = fmt.Sprint("v", n)
+		return s
+	}, 1)
+	list := controls(acts)
+	if len(list) == 0 || list[len(list)-1].Suspects[oneSource(0).Source] <= at {
+		t.Errorf("after twenty minutes %d times something is set, at last %+v", len(list), list[len(list)-1])
 	}
 }
 

@@ -393,6 +393,9 @@ func TestSuspectsOfTheAttackCount(t *testing.T) {
 		if got := w.suspected(); got != s.want {
 			t.Errorf("%s: suspected is %v", s.name, got)
 		}
+		if err := w.look(t.Context()); err != nil || (w.score.Posture == 0) != s.want {
+			t.Errorf("%s: found after %d, %v", s.name, w.score.Posture, err)
+		}
 	}
 	// What a login of each kind leaves behind.
 	w, _ := emptyWorld(t, Config{})
