@@ -234,6 +234,40 @@ func TestADeviceIsKeptAtHome(t *testing.T) {
 	if l.device = false; w.attempt(&l).Device != "" {
 		t.Error("it is shown elsewhere")
 	}
+	if l.proof = "waited"; w.attempt(&l).Proof != "waited" {
+		t.Error("who has waited does not show it")
+	}
+}
+
+// TestHoardsAreSpentEveryTenMinutes of an attack, not one by one.
+func TestHoardsAreSpentEveryTenMinutes(t *testing.T) {
+	w, r := emptyWorld(t, Config{})
+	q := &queue{}
+	for i, after := range []int64{9, 11, 12, 21, 25} {
+		l := &login{at: w.from + after*minute, account: "mallory0", password: "p", ip: netip.MustParseAddr("20.0.0.7"), right: true, own: true, hoard: i < 4}
+		q.add(l)
+	}
+	if err := w.run(t.Context(), q); err != nil {
+		t.Fatal(err)
+	}
+	// That of 9 min with the next login, those of 11 and 12 after ten more; and the last.
+	if len(r.outcomes) != 4 || len(w.hoarded) != 1 {
+		t.Errorf("%v were told, %d are hoarded", r.outcomes, len(w.hoarded))
+	}
+}
+
+// TestVolumeIsOfHonestAttempts: half as many guesses, whatever the scenario has.
+func TestVolumeIsOfHonestAttempts(t *testing.T) {
+	s, _ := ScenarioNamed("stuffing-8000x4") // 533 guesses a minute
+	guesses := 0
+	for _, l := range s.Play(Config{PerDay: 144_000, Volume: 0.5, Seed: 3, Before: minute, During: 20 * minute, After: minute}) {
+		if l.Attack {
+			guesses++
+		}
+	}
+	if perMinute := guesses / 20; perMinute < 40 || perMinute > 60 {
+		t.Errorf("%d guesses a minute of 100 honest attempts, want half", perMinute)
+	}
 }
 
 // untilAsked makes guesses at a's account until a is asked for that.
