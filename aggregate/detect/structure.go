@@ -29,6 +29,12 @@ const shifted = 0.30
 // person's next failure has the same network and user agent).
 const mixed = 1.5
 
+// tells is the share that a property may have of usual failures for more of it
+// to say anything: an attack moves what nearly all have by less than the
+// expectation is off, and a site of one application would be over its limit for
+// good.
+const tells = 0.90
+
 // bernoulli is a CUSUM over single failures with or without a property.
 type bernoulli struct {
 	sum    cusum
@@ -40,7 +46,11 @@ type bernoulli struct {
 
 // step takes a bin: x of n have it, where p of them are expected to.
 func (b *bernoulli) step(n, x, p, rate float64, calm bool) {
-	p = clamp(p, 0.01, 0.97)
+	if p > tells {
+		b.sum.value = 0
+		return
+	}
+	p = max(p, 0.01)
 	q := p + shifted*(1-p)
 	b.sum.limit = limitFor(rate) * max(mixed, b.spread.factor())
 	b.sum.add(x*math.Log(q/p) + (n-x)*math.Log((1-q)/(1-p)))
