@@ -136,7 +136,7 @@ func TestDetectorCountsRightGuesses(t *testing.T) {
 	for range takenOver {
 		d.takeovers.add(at)
 	}
-	last, _, at := play(d, r, at, 6, func(_, i int) (Sight, bool) {
+	last, _, _ := play(d, r, at, 6, func(_, i int) (Sight, bool) {
 		ip := from(fmt.Sprintf("10.%d.%d.%d", r.IntN(250), r.IntN(250), r.IntN(250)))
 		return Sight{Class: Cold, Account: strconv.Itoa(r.Int()), Source: ip, Tag: strconv.Itoa(r.Int())}, i < 60
 	})
