@@ -2,6 +2,7 @@ package detect
 
 import (
 	"maps"
+	"math"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -16,6 +17,9 @@ type Attribution struct {
 	asns    *heavy[uint32]
 	agents  *heavy[uint8]
 	of      map[netip.Prefix]uint32 // providers of wides
+
+	loose   float64 // failures that came from no suspect, as they weigh at looseAt
+	looseAt int64
 }
 
 const (
@@ -34,7 +38,7 @@ const (
 // NewAttribution has seen nothing.
 func NewAttribution() *Attribution {
 	return &Attribution{newHeavy[netip.Prefix](kept, weighing), newHeavy[netip.Prefix](kept, weighing),
-		newHeavy[string](kept, weighing), newHeavy[uint32](kept, weighing), newHeavy[uint8](Groups, weighing), map[netip.Prefix]uint32{}}
+		newHeavy[string](kept, weighing), newHeavy[uint32](kept, weighing), newHeavy[uint8](Groups, weighing), map[netip.Prefix]uint32{}, 0, 0}
 }
 
 // See weighs a sight.
@@ -53,6 +57,47 @@ func (a *Attribution) See(s *Sight) {
 		a.asns.add(s.At, s.ASN, failed, s.Account)
 		a.provider(s.Wide, s.ASN)
 	}
+}
+
+// Untied says that the failure that was seen last came from no suspect.
+func (a *Attribution) Untied(s *Sight) {
+	a.fade(s.At)
+	a.loose += math.Exp(float64(min(s.At-a.looseAt, 0)) / weighing)
+	a.sources.untied(s.At, s.Source)
+	a.wides.untied(s.At, s.Wide)
+	if s.Tag != "" {
+		a.tags.untied(s.At, s.Tag)
+	}
+}
+
+func (a *Attribution) fade(at int64) {
+	if at > a.looseAt {
+		a.loose *= math.Exp(-float64(at-a.looseAt) / weighing)
+		a.looseAt = at
+	}
+}
+
+// Tie takes the failures of groups that are suspects now out of those that came
+// from none.
+func (a *Attribution) Tie(at int64, list []Group) {
+	a.fade(at)
+	for i := range list {
+		switch g := &list[i]; g.Kind {
+		case GroupSource:
+			a.loose -= a.sources.tied(at, g.Prefix)
+		case GroupNetwork:
+			a.loose -= a.wides.tied(at, g.Prefix)
+		case GroupTag:
+			a.loose -= a.tags.tied(at, g.Key)
+		}
+	}
+	a.loose = max(a.loose, 0)
+}
+
+// Loose is the failures a minute that came from no suspect.
+func (a *Attribution) Loose(at int64) float64 {
+	a.fade(at)
+	return a.loose * minute / weighing
 }
 
 // provider remembers who announces a network, of those that are weighed.

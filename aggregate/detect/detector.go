@@ -57,6 +57,9 @@ func New(seed uint64) *Detector {
 func (d *Detector) See(s *Sight) {
 	d.novelty.Mark(s)
 	d.attribution.See(s)
+	if s.Class.Failed() && !d.suspicious(s) {
+		d.attribution.Untied(s)
+	}
 	if f, ok := d.Accounts.See(s); ok {
 		k := d.Campaigns.find(&f)
 		if f.New {
@@ -134,11 +137,11 @@ func (d *Detector) Step(b *Bin) Result {
 	d.last = at
 	d.expire(at)
 
-	scoped := false
+	scoped, rest := false, r.Reading
 	if r.Reading.Attack() && !r.Reading.Learning {
-		scoped = d.attribute(&r.Reading)
+		scoped = d.attribute(&rest)
 	}
-	r.Decision = d.Control.Step(&r.Reading, scoped, d.takeovers.sum(at/hour, 2))
+	r.Decision = d.Control.Step(&rest, scoped, d.takeovers.sum(at/hour, 2))
 	d.book(&r, scoped)
 	r.Suspects, r.Tags = d.suspects, d.tags
 	if at-d.sized >= sizeEvery {
@@ -174,7 +177,9 @@ func (d *Detector) setBack(at int64) {
 }
 
 // attribute makes suspects of the few that most of the excess comes from, and
-// says whether there are such few.
+// says whether there are such few and nothing to speak of beside them: else whoever
+// has a botnet guess hides it behind one host that is refused three times as often.
+// What is beside them is what r says then.
 func (d *Detector) attribute(r *Reading) bool {
 	few := d.attribution.Few(r.At, r.Excess, d.Watch.base.fits[yFailed].odds)
 	if few == nil {
@@ -190,7 +195,16 @@ func (d *Detector) attribute(r *Reading) bool {
 			d.suspectTag(g.Key, r.At)
 		}
 	}
-	return true
+	d.attribution.Tie(r.At, few)
+	rest, enough := d.attribution.Loose(r.At)-r.Expected, r.Gate
+	if r.Confirmed {
+		enough = min(enough, r.practical())
+	}
+	if rest < enough {
+		return true
+	}
+	r.Excess, r.Rising = min(r.Excess, rest), min(r.Rising, rest)
+	return false
 }
 
 // book keeps the realm's own campaign.

@@ -22,7 +22,8 @@ type heavy[K comparable] struct {
 type weighed[K comparable] struct {
 	key              K
 	failed, over, in float64
-	account          string // of the last failure, as a sample
+	loose            float64 // of failed, what came from no suspect
+	account          string  // of the last failure, as a sample
 	i                int
 }
 
@@ -67,7 +68,7 @@ func (h *heavy[K]) unit(at int64) float64 {
 	if x > most {
 		f := math.Exp(-x)
 		for _, e := range h.heap {
-			e.failed, e.over, e.in = e.failed*f, e.over*f, e.in*f
+			e.failed, e.over, e.in, e.loose = e.failed*f, e.over*f, e.in*f, e.loose*f
 		}
 		h.base, x = at, 0
 	}
@@ -100,6 +101,21 @@ func (h *heavy[K]) top(at int64, n int, least float64) []rate[K] {
 		return 0
 	})
 	return all[:min(n, len(all))]
+}
+
+// untied says that the failure of key that was added last came from no suspect.
+func (h *heavy[K]) untied(at int64, key K) { h.at[key].loose += h.unit(at) }
+
+// tied returns what of key's failures came from no suspect, as failures that weigh
+// one each at that time, and forgets it: key is one now.
+func (h *heavy[K]) tied(at int64, key K) float64 {
+	e := h.at[key]
+	if e == nil {
+		return 0
+	}
+	n := e.loose / h.unit(at)
+	e.loose = 0
+	return n
 }
 
 // byWeight is a heap with the lightest on top.

@@ -240,3 +240,62 @@ func TestALevelEndsAfterTheClockWasSetBack(t *testing.T) {
 		t.Errorf("the level is %v", d.Control.Level())
 	}
 }
+
+// TestADecoyHidesNothing: a botnet's guesses are answered as they are without one host
+// beside it that is refused over and over, so that it makes up most of the excess; the
+// host alone raises nothing.
+func TestADecoyHidesNothing(t *testing.T) {
+	decoy := from("198.51.100.7")
+	for _, c := range []struct {
+		botnet, refused int // a bin
+		want            Level
+	}{{0, 200, Calm}, {60, 0, Critical}, {60, 180, Critical}, {60, 600, Critical}} {
+		d, at := learnt(t)
+		r := rand.New(rand.NewPCG(1, 1))
+		_, _, at = play(d, r, at, 60, nil)
+		last, all, _ := play(d, r, at, 90, func(_, i int) (Sight, bool) {
+			s := Sight{Class: Cold, Account: strconv.Itoa(r.Int()), Source: hosts(r.IntN(1 << 16)), Stranger: true}
+			if i >= c.botnet {
+				s.Class, s.Source, s.Account = Unsolved, decoy, strconv.Itoa(i%5) // too few to be found by them
+			}
+			return s, i < c.botnet+c.refused
+		})
+		up := slices.IndexFunc(all, func(x Result) bool { return x.Level > Calm })
+		if last.Level != c.want || (up >= 0) != (c.want > Calm) || up > 6 {
+			t.Errorf("%d guesses a bin beside %d that are refused: level %v, up after %d bins; want %v", c.botnet, c.refused, last.Level, up+1, c.want)
+		}
+		if _, ok := last.Suspects[decoy]; ok != (c.refused > 0) {
+			t.Errorf("%d guesses a bin beside %d that are refused: suspects %v", c.botnet, c.refused, last.Suspects)
+		}
+	}
+}
+
+// TestLooseIsWhatComesFromNoSuspect, by network or by password, also of before it was one.
+func TestLooseIsWhatComesFromNoSuspect(t *testing.T) {
+	d := New(1)
+	guess := func(p netip.Prefix, tag string) {
+		d.See(&Sight{At: monday, Class: Cold, Account: "a", Source: p, Wide: wide(p), Tag: tag})
+	}
+	minute := func() int { return int(d.attribution.Loose(monday)*2 + 0.5) } // weights of two minutes
+	guess(hosts(1), "x")
+	guess(hosts(2), "y")
+	guess(hosts(3), "z")
+	if got := minute(); got != 3 {
+		t.Errorf("three weigh %d", got)
+	}
+	d.suspect(hosts(1), monday, &Campaign{})
+	d.suspectTag("y", monday)
+	d.attribution.Tie(monday, []Group{{Kind: GroupSource, Prefix: hosts(1)}, {Kind: GroupTag, Key: "y"}})
+	if got := minute(); got != 1 {
+		t.Errorf("of three, two of them suspects, %d are left", got)
+	}
+	guess(hosts(1), "x")
+	guess(hosts(2), "y")
+	if got := minute(); got != 1 {
+		t.Errorf("%d are left when they go on", got)
+	}
+	d.attribution.Tie(monday, []Group{{Kind: GroupNetwork, Prefix: wide(hosts(3))}})
+	if got := minute(); got != 0 {
+		t.Errorf("%d are left of none", got)
+	}
+}

@@ -34,6 +34,11 @@ type Reading struct {
 // attack soon, and the last ten, which scatter little, know of.
 func (r *Reading) Sustained() float64 { return min(r.Excess, r.Lasting) }
 
+// practical is the excess from which on structure is looked at.
+func (r *Reading) practical() float64 {
+	return max(practicalLeast, practicalAttempts*r.Attempts, practicalFailed*r.Expected)
+}
+
 // size is how large an attack is, as soon as that can be known.
 func (r *Reading) size() float64 { return max(r.Excess, r.Rising) }
 
@@ -90,7 +95,7 @@ func (w *Watch) look(b *Bin, r *Reading, calm bool) {
 	r.Recent, r.Excess, r.Lasting, r.Gate = z.recent*bins, z.excess*bins, z.lasting*bins, z.gate*bins
 	r.Rising = z.rising * bins
 	r.Volume, r.Suspicious = w.volume.alarm(z), w.volume.suspicious()
-	if r.Sustained() >= max(practicalLeast, practicalAttempts*r.Attempts, practicalFailed*r.Expected) {
+	if r.Sustained() >= r.practical() {
 		r.Structure = w.structure.over()
 		r.Confirmed = len(r.Structure) >= 2 || len(r.Structure) == 1 && r.Suspicious
 	}
