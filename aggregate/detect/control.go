@@ -78,8 +78,10 @@ func (c *Control) Level() Level { return c.level }
 // guesses among the attack's, so far.
 func (c *Control) Step(r *Reading, scoped bool, takeovers int) Decision {
 	was := c.level
-	// The last minute knows first that an attack has ended.
-	left := min(r.Sustained(), r.Recent) >= quietPeak*c.peak
+	// The last minute knows first that an attack has ended. One that goes on with a
+	// part of its first burst, and overwhelming still, has not.
+	going := min(r.Sustained(), r.Recent)
+	left := going >= quietPeak*c.peak || going >= overwhelming*r.Expected
 	attack := r.Attack() && !r.Learning && !scoped && left
 	lasts := c.level > Calm && !scoped && !r.Outage && left
 	if c.peak = max(c.peak, r.Sustained()); c.level == Calm && !attack {

@@ -61,6 +61,9 @@ func TestControl(t *testing.T) {
 		{"who comes back while it is let go is asked at once", []story{
 			{5, huge, false, 0, Critical}, {11, nothing, false, 0, Elevated}, {1, huge, false, 0, Critical}, {9, nothing, false, 0, Critical}}},
 		{"nearly half of an attack holds", []story{{5, huge, false, 0, Critical}, {120, lasting(210), false, 0, Critical}}},
+		{"a third of a burst is an attack", []story{
+			{2, with(huge, func(r *Reading) { r.Recent, r.Excess, r.Lasting = 2000, 2000, 2000 }), false, 0, Critical},
+			{13, with(huge, func(r *Reading) { r.Recent, r.Excess, r.Lasting = 700, 700, 700 }), false, 0, Critical}}},
 		{"a third does not", []story{{5, huge, false, 0, Critical}, {10, lasting(160), false, 0, Elevated}}},
 		{"what a confirmed attack was not made of does not hold it", []story{{2, quietOne, false, 0, Critical}, {10, lasting(45), false, 0, Elevated}}},
 		{"what it was made of does", []story{{2, quietOne, false, 0, Critical}, {30, with(lasting(45), func(r *Reading) { r.Structure = quietOne.Structure }), false, 0, Critical}}},
