@@ -31,6 +31,7 @@ type Campaign struct {
 	// counted: what happened up to then was counted by a predecessor, and is not
 	// counted again when it is read again.
 	counted int64
+	beyond  float64 // guesses that are not in Guesses: less than one
 }
 
 // Action is one thing that was done about a campaign.
@@ -147,9 +148,14 @@ func (k *Campaign) groups(list []Group) {
 	}
 }
 
-// did books what was done.
+// did books what was done. A botnet's suspects leave room for what the posture
+// does after them.
 func (k *Campaign) did(at int64, what string) {
-	if len(k.Done) < actions {
+	room := actions
+	if strings.HasPrefix(what, "suspect ") {
+		room -= actions / 4
+	}
+	if len(k.Done) < room {
 		k.Done = append(k.Done, Action{at, what})
 	}
 }

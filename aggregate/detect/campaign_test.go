@@ -107,3 +107,28 @@ func TestCampaignsAreGivenAsTheyWere(t *testing.T) {
 		t.Errorf("closed ones are %+v", l)
 	}
 }
+
+// TestSuspectsLeaveRoomForThePosture among what was done: an analyst wants to see
+// when strangers were asked after the hundredth address was.
+func TestSuspectsLeaveRoomForThePosture(t *testing.T) {
+	var k Campaign
+	for i := range 2 * actions {
+		k.did(monday, "suspect 10.0.0."+strconv.Itoa(i))
+	}
+	k.did(monday+1, "posture critical")
+	if last := k.Done[len(k.Done)-1]; last.What != "posture critical" || len(k.Done) < actions/2 {
+		t.Errorf("%d actions, the last is %v", len(k.Done), last)
+	}
+}
+
+// TestWhatIsSlowIsCounted: an excess of three a minute is half a guess a bin.
+func TestWhatIsSlowIsCounted(t *testing.T) {
+	d, at := learnt(t)
+	for i := range int64(hour / Width) {
+		r := Result{Reading: Reading{At: at + i*Width, Excess: 3, Confirmed: true}}
+		d.book(&r, true)
+	}
+	if k := d.Campaigns.open[distributed+" "]; k == nil || k.Guesses < 179 || k.Guesses > 180 {
+		t.Errorf("%+v, want 180 guesses", k)
+	}
+}

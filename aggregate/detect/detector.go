@@ -2,6 +2,7 @@ package detect
 
 import (
 	"fmt"
+	"math"
 	"net/netip"
 	"strconv"
 	"strings"
@@ -221,7 +222,9 @@ func (d *Detector) book(r *Result, scoped bool) {
 	if attack {
 		k = d.Campaigns.of(distributed, "", r.Reading.At, r.Reading.At)
 		if r.Reading.At > k.counted {
-			k.Guesses += int(max(0, r.Reading.Excess) * Width / minute)
+			k.beyond += max(0, r.Reading.Excess) * Width / minute
+			k.Guesses += int(k.beyond) // whole ones: what is slow makes less than one a bin
+			k.beyond -= math.Floor(k.beyond)
 		}
 		k.Peak = max(k.Peak, r.Reading.Excess)
 		if k.Reason = r.Reason; k.Reason == "" {

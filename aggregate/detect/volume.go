@@ -67,7 +67,7 @@ const risen = 3
 // step takes a bin's cold failures. level and odds are the baseline's; calm
 // says that the last bin was, so that the offset may learn.
 func (v *volume) step(failed, successes, level, odds float64, calm bool) size {
-	s := max(v.successes.add(successes), Width/minute)
+	s := max(v.successes.add(successes), 1.0*Width/minute)
 	expected := level + odds*successes
 	off := 0.0
 	if v.sum.value > 0 {

@@ -205,3 +205,12 @@ func TestSpreadIsWithinBounds(t *testing.T) {
 		}
 	}
 }
+
+// TestVolumeOfASiteWithoutSignIns: it is taken to have one a minute, which is what
+// an attempt there is judged against.
+func TestVolumeOfASiteWithoutSignIns(t *testing.T) {
+	v := newVolume()
+	if z := v.step(0, 0, 0, 0.3, true); math.Abs(z.attempts-1.3*Width/minute) > 1e-9 {
+		t.Errorf("%v attempts a bin", z.attempts)
+	}
+}

@@ -53,7 +53,7 @@ type Watch struct {
 	volume    volume
 	structure *structure
 	outage    outage
-	learnt    bool
+	learning  bool // at the last bin
 	calm      bool // the last bin was
 }
 
@@ -70,15 +70,16 @@ func (w *Watch) Baseline() *Baseline { return w.base }
 func (w *Watch) Step(b *Bin, acting bool) Reading {
 	down, surge := w.outage.step(b, w.base)
 	r := Reading{At: b.Start + Width, Learning: w.base.Learning(), Outage: down, Surge: surge}
+	if w.learning && !r.Learning {
+		w.begin() // what was added up against a prior is no evidence
+	}
+	w.learning = r.Learning
 	calm := w.calm && !down && !acting
 	if !down { // an outage's failures are nobody's guesses
 		w.look(b, &r, calm)
 	}
 	w.calm = !r.Attack() && !down && !acting
 	w.base.learn(b, r.Learning && !down || w.calm && !r.Suspicious)
-	if w.learnt = w.learnt || r.Learning; w.learnt && !r.Learning {
-		w.begin() // what was added up against a prior is no evidence
-	}
 	return r
 }
 
@@ -102,7 +103,6 @@ func (w *Watch) look(b *Bin, r *Reading, calm bool) {
 }
 
 func (w *Watch) begin() {
-	w.learnt = false
 	w.volume.fast.value, w.volume.slow.value = 0, 0
 	w.structure.reset()
 }

@@ -48,7 +48,7 @@ func TestWhoIsLearningOnlyAlerts(t *testing.T) {
 	for ; at < monday+7*day+2*hour; at += Width {
 		b := Bin{Start: at, Taken: 14}
 		b.Count[Success], b.Count[Cold] = 40, 12
-		attack := at%day >= 12*hour && at%day < 12*hour+10*minute || at >= monday+6*day+23*hour && at < monday+7*day
+		attack := at%day >= 12*hour && at%day < 12*hour+10*minute || at >= monday+6*day+23*hour && at < monday+7*day+2*Width
 		for range 60 * one(attack) {
 			s := Sight{At: at + second, Class: Cold, Account: "one", Source: from("198.51.100.7"), Wide: wide(from("198.51.100.7"))}
 			d.attribution.See(&s)
@@ -64,8 +64,8 @@ func TestWhoIsLearningOnlyAlerts(t *testing.T) {
 		if r.Reading.Learning && (r.Level != Calm || len(r.Suspects) > 0) {
 			t.Fatalf("after %d hours the level is %v, suspects %v", (at-monday)/hour, r.Level, r.Suspects)
 		}
-		if !r.Reading.Learning && (r.Level != Calm || d.Watch.volume.fast.share() > 0.3) {
-			t.Fatalf("what was added up while it learnt counts: level %v, %v", r.Level, d.Watch.volume.fast)
+		if !r.Reading.Learning && (r.Level != Calm || len(r.Suspects) > 0 || d.Watch.volume.fast.share() > 0.5) {
+			t.Fatalf("what was added up while it learnt counts: level %v, suspects %v, %v", r.Level, r.Suspects, d.Watch.volume.fast)
 		}
 	}
 	if told == 0 {
