@@ -162,21 +162,30 @@ type keptGuessed struct {
 // partKept is how many accounts, and how many passwords, are in a part.
 const partKept = 2048
 
+// mostCounted are those of list that were counted most, up to partKept. Of equal ones
+// those come first whose names do, so that the same events always leave the same.
+func mostCounted[T any](list []T, of func(*T) (name string, counts []uint16)) []T {
+	slices.SortFunc(list, func(x, y T) int {
+		a, as := of(&x)
+		b, bs := of(&y)
+		return cmp.Or(cmp.Compare(total(bs), total(as)), strings.Compare(a, b))
+	})
+	return list[:min(len(list), partKept)]
+}
+
+func total(counts []uint16) (n int) {
+	for _, c := range counts {
+		n += int(c)
+	}
+	return n
+}
+
 func (a *Accounts) kept() *keptAccounts {
 	k := &keptAccounts{Upto: a.last}
 	for name, g := range a.at {
 		k.Accounts = append(k.Accounts, keptGuessed{name, g.days, g.last, g.first, g.sources, g.lead, g.leadVotes, g.leadDay, g.leadFirst, g.told})
 	}
-	guesses := func(g *keptGuessed) (n int) {
-		for _, d := range g.Days {
-			n += int(d)
-		}
-		return n
-	}
-	slices.SortFunc(k.Accounts, func(x, y keptGuessed) int {
-		return cmp.Or(cmp.Compare(guesses(&y), guesses(&x)), strings.Compare(x.Account, y.Account))
-	})
-	k.Accounts = k.Accounts[:min(len(k.Accounts), partKept)]
+	k.Accounts = mostCounted(k.Accounts, func(g *keptGuessed) (string, []uint16) { return g.Account, g.Days[:] })
 	return k
 }
 
@@ -210,16 +219,7 @@ func (s *Spray) kept() *keptSpray {
 	for tag, t := range s.tags {
 		k.Tags = append(k.Tags, keptSprayed{tag, t.hours, t.last, t.flagged})
 	}
-	accounts := func(t *keptSprayed) (n int) {
-		for _, h := range t.Hours {
-			n += int(h)
-		}
-		return n
-	}
-	slices.SortFunc(k.Tags, func(x, y keptSprayed) int {
-		return cmp.Or(cmp.Compare(accounts(&y), accounts(&x)), strings.Compare(x.Tag, y.Tag))
-	})
-	k.Tags = k.Tags[:min(len(k.Tags), partKept)]
+	k.Tags = mostCounted(k.Tags, func(t *keptSprayed) (string, []uint16) { return t.Tag, t.Hours[:] })
 	return k
 }
 

@@ -1,6 +1,7 @@
 package detect
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"reflect"
 	"strconv"
@@ -156,5 +157,23 @@ func TestRecallRefuses(t *testing.T) {
 	}
 	if d.Recall(Parts, nil) == nil || d.Recall(-1, nil) == nil {
 		t.Error("parts that there are not were taken")
+	}
+}
+
+// TestAPartIsOfThoseThatWereCountedMost: where not all fit, an attacker's thousands
+// of names that failed once must not push out who is guessed at.
+func TestAPartIsOfThoseThatWereCountedMost(t *testing.T) {
+	a, s := NewAccounts(1), NewSpray(1)
+	for i := range partKept + 500 {
+		name := fmt.Sprintf("%05d", i)
+		a.at[name] = &guessed{days: [accountDays]uint16{uint16(i / 2), uint16(i - i/2)}}
+		s.tags[name] = &sprayed{hours: [48]uint16{uint16(i / 2), uint16(i - i/2)}}
+	}
+	accounts, tags := a.kept().Accounts, s.kept().Tags
+	if len(accounts) != partKept || accounts[0].Account != "02547" || accounts[partKept-1].Account != "00500" {
+		t.Errorf("%d accounts", len(accounts))
+	}
+	if len(tags) != partKept || tags[0].Tag != "02547" || tags[partKept-1].Tag != "00500" {
+		t.Errorf("%d passwords", len(tags))
 	}
 }
